@@ -9,6 +9,7 @@ import { SpamFilter } from "../../core/ports/SpamFilter.ts"
 import * as RspamdSpamFilter from "./RspamdSpamFilter.ts"
 
 interface Heard {
+  readonly path: string
   readonly headers: IncomingHttpHeaders
   readonly body: Buffer
 }
@@ -20,7 +21,7 @@ const server = Effect.fnUntraced(function* (answer: string | null, statuses: Rea
     const pieces: Array<Buffer> = []
     request.on("data", (piece: Buffer) => pieces.push(piece))
     request.on("end", () => {
-      heard.push({ headers: request.headers, body: Buffer.concat(pieces) })
+      heard.push({ path: request.url ?? "", headers: request.headers, body: Buffer.concat(pieces) })
       if (answer !== null) response.writeHead(statuses[request.url ?? ""] ?? 200).end(answer)
     })
   })
@@ -55,6 +56,36 @@ describe("RspamdSpamFilter", () => {
       assert.strictEqual(Buffer.from(String(headers["rcpt"]), "latin1").toString("utf8"), "u@ours.test, ü@ours.test")
     })
   )
+
+  for (const password of ["grün", "pass€", "a b\tc"]) {
+    it.live(`says the password ${JSON.stringify(password)} as UTF-8, and as it is`, () =>
+      Effect.gen(function* () {
+        const { heard, url } = yield* server(verdict)
+        const asked = yield* server("pong")
+        const options = { password: Redacted.make(password) }
+
+        yield* judge({ url, ...options }, Buffer.from("x"))
+        yield* RspamdSpamFilter.check({ url: asked.url, ...options })
+
+        const shown = [...heard, ...asked.heard].map(({ headers }) => Buffer.from(String(headers["password"]), "latin1").toString("utf8"))
+        assert.deepStrictEqual(shown, [password, password, password])
+      })
+    )
+  }
+
+  for (const [base, under] of [["", ""], ["/", ""], ["/rspamd", "/rspamd"], ["/rspamd/", "/rspamd"], ["/a/b%20c/", "/a/b%20c"]] as const) {
+    it.live(`asks under the path of its URL, which is "${base}"`, () =>
+      Effect.gen(function* () {
+        const { heard, url } = yield* server(verdict)
+        const asked = yield* server("pong")
+
+        yield* judge({ url: url + base }, Buffer.from("x"))
+        yield* RspamdSpamFilter.check({ url: asked.url + base })
+
+        assert.deepStrictEqual([...heard, ...asked.heard].map(({ path }) => path), [`${under}/checkv2`, `${under}/ping`, `${under}/auth`])
+      })
+    )
+  }
 
   it.live("shows the message as it came, though whoever brought it has used its pieces again", () =>
     Effect.gen(function* () {

@@ -16,7 +16,7 @@ import type { Peer } from "../../core/model/Reception.ts"
 import { SpamFilter, SpamFilterUnavailable } from "../../core/ports/SpamFilter.ts"
 
 export interface Options {
-  /** Where its normal worker or proxy listens, such as `http://127.0.0.1:11333`. */
+  /** Where its normal worker or proxy listens, such as `http://127.0.0.1:11333`; with the path that a proxy before it has it under. */
   readonly url: string
   /** Its `password`, if it wants one. */
   readonly password?: Redacted.Redacted<string> | null
@@ -46,7 +46,7 @@ export const layerWith = ({ url, password = null, timeout = "9 seconds", shownBy
       const check = (head: Record<string, string | Array<string>>, body: Buffer) =>
         Effect.tryPromise({
           try: async (signal) => {
-            const answer = await request(new URL("/checkv2", url), { method: "POST", headers: head, body, dispatcher, signal })
+            const answer = await request(at(url, "/checkv2"), { method: "POST", headers: head, body, dispatcher, signal })
             const text = await answer.body.text()
             if (answer.statusCode !== 200) throw new Unexpected({ message: `rspamd answers ${answer.statusCode}` })
             return verdictOf(text)
@@ -84,7 +84,7 @@ export const check = ({ url, password = null, timeout = "9 seconds" }: Options):
     try: async (signal) => {
       const dispatcher = makeAgent()
       const get = async (path: string) => {
-        const { statusCode, body } = await request(new URL(path, url), { headers: passwordHeader(password), dispatcher, signal })
+        const { statusCode, body } = await request(at(url, path), { headers: passwordHeader(password), dispatcher, signal })
         return { statusCode, text: await body.text() }
       }
       try {
@@ -122,8 +122,18 @@ const beginning = <E>(bytes: Stream.Stream<Uint8Array, E>, sizeMax: number): Eff
     return Effect.map(Stream.runForEachWhile(bytes, keep), () => Buffer.concat(pieces))
   })
 
-/** As UTF-8, and in one line. */
-const value = (text: string): string => Buffer.from(text.replace(/[\0-\x1f\x7f]/g, "?"), "utf8").toString("latin1")
+/** A path of Rspamd's under the URL's own. */
+const at = (url: string, path: string): URL => {
+  const whole = new URL(url)
+  whole.pathname = whole.pathname.replace(/\/$/, "") + path
+  return whole
+}
+
+/** As UTF-8: what undici takes for the bytes of a header are characters of Latin-1. */
+const utf8 = (text: string): string => Buffer.from(text, "utf8").toString("latin1")
+
+/** In one line, too. */
+const value = (text: string): string => utf8(text.replace(/[\0-\x1f\x7f]/g, "?"))
 
 const headers = (peer: Peer, returnPath: string | null, recipients: ReadonlyArray<string>, password: Options["password"]) => ({
   "Content-Type": "application/octet-stream",
@@ -134,7 +144,7 @@ const headers = (peer: Peer, returnPath: string | null, recipients: ReadonlyArra
   ...passwordHeader(password)
 })
 
-const passwordHeader = (password: Options["password"]): Record<string, string> => (password == null ? {} : { Password: Redacted.value(password) })
+const passwordHeader = (password: Options["password"]): Record<string, string> => (password == null ? {} : { Password: utf8(Redacted.value(password)) })
 
 /** By action; any other is spam. */
 const verdicts: ReadonlyMap<string, "ham" | "refuse"> = new Map([
