@@ -117,6 +117,9 @@ const bytes: Checks = [
         [[head("HTTP/1.1 204 No Content")], 204, ""],
         [[head("HTTP/1.1 304 Not Modified", "content-length: 4")], 304, ""],
         [[head("HTTP/1.1 102 Processing"), head("HTTP/1.1 103 Early Hints", "link: </x>", "retry-after: 9"), ok], 200, "fine"],
+        [[head("HTTP/1.1 100 Continue"), ok], 200, "fine"],
+        [[head("HTTP/1.1 100 Continue", "x: y") + head("HTTP/1.1 103 Early Hints") + head("HTTP/1.1 100") + ok], 200, "fine"],
+        [[...head("HTTP/1.1 100 Continue", "x: y"), ...head("HTTP/1.1 100 Continue"), ...okWith("HTTP/1.1 100\r\n\r\nHTTP/1.1 100 Continue")], 200, "HTTP/1.1 100\r\n\r\nHTTP/1.1 100 Continue"],
         [[head("HTTP/1.1 200", "content-length: 4"), "fine"], 200, "fine"],
         [[head("HTTP/1.1 999 Odd", "content-length: 4"), "fine"], 999, "fine"]
       ]
@@ -125,6 +128,8 @@ const bytes: Checks = [
 
         assert.deepEqual(answer, { status, retryAfter: null, body, truncated: false }, says.join(""))
       }
+      const secure = yield* (yield* Wire).listen({ certificate: "OfItsName", says: [[head("HTTP/1.1 100 Continue"), ok]] })
+      assert.equal((yield* post(secure.url)).body, "fine")
     })
   },
   {
@@ -137,6 +142,7 @@ const bytes: Checks = [
         ["fine\r\n\r\n", "<end>"],
         ["HTTP/1.1 200 OK\r\n", "<end>"],
         [head("HTTP/1.1 103 Early Hints"), "<end>"],
+        [head("HTTP/1.1 100 Continue"), "<end>"],
         [head("HTTP/1.1 200 OK", "content-length: 5"), "fine", "<end>"],
         [head("HTTP/1.1 200 OK", "content-length: 5"), "fine", "<reset>"],
         [head("HTTP/1.1 200 OK", "content-length: 4", "content-length: 5"), "fine", "<end>"],

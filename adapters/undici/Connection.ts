@@ -41,6 +41,7 @@ export class Connection {
   readonly address: string
   readonly #client: Client
   readonly #socket: Dialled["socket"]
+  readonly #continues = new Continues()
   #whenClosed = () => {}
 
   constructor({ address, socket }: Dialled, { origin, idleTimeout }: Options) {
@@ -48,6 +49,13 @@ export class Connection {
     this.address = address
     this.#socket = socket
     socket.once("close", () => this.#whenClosed())
+    // It is undici that reads it, by this.
+    const read = socket.read.bind(socket)
+    socket.read = (size?: number) => {
+      const piece: Buffer | null = read(size)
+      if (piece !== null) this.#continues.pass(piece)
+      return piece
+    }
     this.#client = new Client(origin, {
       connect: (_options, callback) => {
         const given = ungiven
@@ -90,8 +98,51 @@ export class Connection {
     return Effect.callback((resume) => {
       // Later: undici is reading, not to be called from within, and yet to decide whether the connection stays open.
       const end = (ending: Effect.Effect<Answer, NoAnswer>) => queueMicrotask(() => resume(ending))
+      this.#continues.begin()
       this.#client.dispatch({ path, method: method ?? "POST", headers, body }, new Reader(end))
     })
+  }
+}
+
+/** How answers before the answer begin, up to the last digit of their status, and how their headers end. */
+const [earlyStart, headEnd] = [Buffer.from("HTTP/1.1 10"), Buffer.from("\r\n\r\n")]
+const [cr, lf, zero, two] = [0x0d, 0x0a, 0x30, 0x32]
+
+/**
+ * Any server may say 100 unasked (RFC 9110 15.2), and undici closes the connection on which one does. So it is shown 102, which
+ * says as little, and is counted and bounded as other answers before the answer. The one digit is changed where it stands:
+ * nothing is kept or copied, and of the answer itself only the first bytes are looked at.
+ */
+class Continues {
+  #isOver = true
+  /** Bytes of the status line that have come, as far as it counts; and behind it, of the header's end. */
+  #line = 0
+  #end = 0
+
+  /** An answer is awaited. */
+  begin(): void {
+    this.#isOver = false
+    this.#line = 0
+    this.#end = 0
+  }
+
+  pass(piece: Uint8Array): void {
+    for (let at = 0; !this.#isOver && at < piece.length; at++) this.#take(piece, at)
+  }
+
+  #take(piece: Uint8Array, at: number): void {
+    const byte = piece[at]
+    if (this.#line === 0 && (byte === cr || byte === lf)) return // undici takes empty lines before an answer
+    if (this.#line < earlyStart.length) {
+      this.#isOver = byte !== earlyStart[this.#line]
+      this.#line += 1
+    } else if (this.#line === earlyStart.length) {
+      if (byte === zero) piece[at] = two
+      this.#line += 1
+    } else {
+      this.#end = byte === headEnd[this.#end] ? this.#end + 1 : 0
+      if (this.#end === headEnd.length) this.begin()
+    }
   }
 }
 

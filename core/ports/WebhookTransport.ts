@@ -10,6 +10,8 @@
  * - verifies certificates, follows no redirect, keeps no cookie, decompresses
  *   nothing, and reads at most `webhookAnswerBytesMax` bytes of the answer;
  * - sends the body's bytes as they are, once: it retries nothing;
+ * - bears answers that only go before the answer (100, 102, 103), asked for or
+ *   not, and bounds them;
  * - knows no deadline: the caller interrupts it, and then nothing of the
  *   request stays open;
  * - lets no receiver hold up the requests to another.
