@@ -13,6 +13,7 @@ import type { MessageId } from "../model/Ids.ts"
 import { submitJob } from "../operations/Sending.ts"
 import type { Lease } from "../ports/JobQueue.ts"
 import { MailProviderUnavailable, SubmissionRefused } from "../ports/MailProvider.ts"
+import { Store } from "../ports/Store.ts"
 
 const memory = Layer.mergeAll(Memory.MemoryStore.layer, Memory.MemoryJobQueue.layer, Memory.MemoryBlobStore.layer, Memory.MemoryRateLimiter.layer)
 
@@ -244,3 +245,41 @@ plays("{memory}", {
     )
   ]
 }, Layer.merge(memory, companions))
+
+/** Whether each commit that moved a message had the lease of its job. */
+const ends: Array<boolean> = []
+
+const notingEnds = Layer.effect(
+  Store,
+  Effect.map(Store, (store): typeof Store.Service => ({
+    ...store,
+    commit: (changes, jobs, lease) =>
+      Effect.suspend(() => {
+        if (changes.some((change) => change._tag === "Update" && change.kind === "message")) ends.push(lease !== undefined)
+        return store.commit(changes, jobs, lease)
+      })
+  }))
+).pipe(Layer.provide(Memory.MemoryStore.layer))
+
+plays("{memory}", {
+  name: "jobs of messages",
+  checks: [
+    scenario("a try that puts its message off leaves its place to a claim, and the last one ends its job with what it came to", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const process = yield* world.boot()
+        const later = Effect.fail(new SubmissionRefused({ reply: { smtpCode: 451, enhancedCode: "4.2.1", text: "wait" } }))
+        world.stage.behave = (request, nth) => (nth === 1 ? later : Effect.succeed(accepted(request)))
+        ends.length = 0
+        const id = yield* send(process, of, ada)
+
+        yield* settle(process)
+        const { nextAttemptAt } = yield* messageOf(world, of, id)
+        yield* Time.setTime(nextAttemptAt!)
+        yield* settle(process)
+
+        assert.deepEqual([yield* statusesOf(world, of, id), ends], [["sent"], [false, true]])
+      })
+    )
+  ]
+}, Layer.mergeAll(notingEnds, Memory.MemoryJobQueue.layer, Memory.MemoryBlobStore.layer, Memory.MemoryRateLimiter.layer, companions))
