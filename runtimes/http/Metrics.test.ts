@@ -6,7 +6,7 @@ import { StoreUnavailable } from "../../core/ports/Store.ts"
 import * as Harness from "./harness.ts"
 import { send, subscribe, upload } from "./parties.ts"
 import * as Prometheus from "./prometheus.ts"
-import { broken } from "./receivers.ts"
+import { answered, broken } from "./receivers.ts"
 
 const scrape = (server: Harness.Harness, headers: Readonly<Record<string, string>> = {}) =>
   Effect.map(server.call("GET", "/metrics", { key: null, headers }), (reply) => ({
@@ -140,6 +140,20 @@ describe("/metrics", () => {
       const { families } = yield* scrape(server)
 
       assert.strictEqual(valueOf(families, 'mailroom_messages_accepted_total{environment="sandbox"}'), 1)
+    })
+  )
+
+  it.live("counts handshakes that failed by what was wrong with them", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.start()
+      yield* subscribe(server, server, server.receivers.open(() => Effect.succeed(answered(500))))
+      for (const url of ["https://absent.hooks.example/", "https://away.hooks.example/"]) yield* subscribe(server, server, server.receivers.open(), { url })
+      const { families } = yield* scrape(server)
+
+      assert.deepStrictEqual(counted(families, "webhook_handshakes"), {
+        'mailroom_webhook_handshakes_total{result="network_error"}': 2,
+        'mailroom_webhook_handshakes_total{result="non_2xx"}': 1
+      })
     })
   )
 
