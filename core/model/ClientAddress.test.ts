@@ -9,7 +9,7 @@ describe("an address", () => {
   })
 
   it("is without a zone, and else as it came", () => {
-    for (const [form, plain] of [["fe80::1%eth0", "fe80::1"], ["2001:DB8::7", "2001:DB8::7"], ["::192.0.2.7", "::192.0.2.7"], ["64:ff9b::c000:207", "64:ff9b::c000:207"]] as const) {
+    for (const [form, plain] of [["fe80::1%eth0", "fe80::1"], ["2001:DB8::7", "2001:DB8::7"], ["::192.0.2.7", "::192.0.2.7"], ["::ff07:192.0.2.7", "::ff07:192.0.2.7"], ["64:ff9b::c000:207", "64:ff9b::c000:207"]] as const) {
       assert.strictEqual(plainOf(form), plain)
     }
     for (const text of ["", "unknown", "100%", "::ffff:c000", "::ffff:192.0.2.007", "::ffff:192.0.2.7:25"]) assert.strictEqual(plainOf(text), text)
