@@ -307,16 +307,16 @@ describe("a message made to do harm", () => {
     patience
   )
 
-  /** Microseconds of this thread for taking in a text in one piece: where new memory is slow to get, ten times what it is elsewhere. */
+  /** Microseconds of this thread for taking in a text in one piece. */
   const takingIn = (text: string): number => {
     const message = serialize(text)
     const before = process.threadCpuUsage()
     assert.strictEqual((deserialize(message) as string).length, text.length)
-    const { user, system } = process.threadCpuUsage(before)
-    return user + system
+    return process.threadCpuUsage(before).user
   }
 
-  // In the processor time of this thread between two turns of the loop, which no other process has a part in.
+  // In the processor time of this thread between two turns of the loop. The kernel's is left out: giving new memory for a long
+  // text takes it 250 ms at times where others want memory too, and 10 else.
   it.live("holds up the loop for less than 50 ms, or what its text takes, as does a large one", () =>
     use((mime) =>
       Effect.gen(function* () {
@@ -330,7 +330,7 @@ describe("a message made to do harm", () => {
         let last = process.threadCpuUsage()
         const turn = () => {
           const now = process.threadCpuUsage()
-          longest = Math.max(longest, now.user + now.system - last.user - last.system)
+          longest = Math.max(longest, now.user - last.user)
           last = now
           if (!isOver) setImmediate(turn)
         }
@@ -344,7 +344,7 @@ describe("a message made to do harm", () => {
 
         assert.isAbove(messages[0]!.length, 25_000_000)
         assert.isAbove(longest, 0)
-        // Where new memory is slow to get, that turn takes 1.3 to 1.9 times as long as its text by itself.
+        // That turn takes 1.3 to 1.9 times as long as its text by itself.
         assert.isBelow(longest, Math.max(50_000, 2.4 * takingIn("\u{100}".repeat(longestText))))
       })
     ),
