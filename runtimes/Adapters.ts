@@ -81,7 +81,7 @@ export const connectionAdvice = (config: Pick<Deployment, "databasePrepare">, er
   if (Postgres.isWithoutPrimary(error)) {
     return `Name the primary in ${settings.databaseUrl.name}, beside its standbys if you like (\`host1:5432,host2:5432\`), or promote one of them (docs/deploy.md, Failover).`
   }
-  if (Postgres.isWithoutPlace(error)) {
+  if (Postgres.isNoneFree(error)) {
     return "If a pooler is between, give it a place for each connection of each process, and room for commands (docs/deploy.md, Poolers); else look at what holds the server up."
   }
   const advice = adviceByCode[Postgres.codeOf(error)]

@@ -51,16 +51,16 @@ export const codeOf = ({ reason: { cause } }: SqlError): string =>
 
 export const lost = (message: string): SqlError => connectionError(new Error(message))
 
-const connectionError = (cause: Error): SqlError =>
-  new SqlError({ reason: new ConnectionError({ cause, message: cause.message, operation: "query" }) })
+export const connectionError = (cause: Error, operation: "connect" | "query" = "query"): SqlError =>
+  new SqlError({ reason: new ConnectionError({ cause, message: cause.message, operation }) })
 
 /** No connection was to be had in time. */
-class NoPlace extends Data.TaggedError("NoPlace")<{ readonly message: string }> {}
+class NoneFree extends Data.TaggedError("NoneFree")<{ readonly message: string }> {}
 
 /** True when there was none in time: all of ours were busy, or what let us in, as a pooler does, had none to the server left. */
-export const isWithoutPlace = ({ reason }: SqlError): boolean => reason.cause instanceof NoPlace
+export const isNoneFree = ({ reason }: SqlError): boolean => reason.cause instanceof NoneFree
 
-export const noPlace = (message: string): SqlError => connectionError(new NoPlace({ message }))
+export const noneFree = (message: string): SqlError => connectionError(new NoneFree({ message }))
 
 /** A connection that somebody has for a while. */
 export interface Held {
@@ -288,7 +288,7 @@ const keep = ({ ageMax, connectionsMax, open }: Options): { readonly connections
     take(waiter)
     if (waiting.has(waiter)) {
       callOff = onceDue(deadline, () => {
-        if (waiting.delete(waiter)) fail(noPlace(`no connection to the database was free within ${Duration.format(deadline)}`))
+        if (waiting.delete(waiter)) fail(noneFree(`no connection to the database was free within ${Duration.format(deadline)}`))
       })
     }
     return () => {

@@ -17,7 +17,7 @@ import * as Hosts from "./Hosts.ts"
 import * as Primary from "./Primary.ts"
 
 export { onLiveClock } from "./Client.ts"
-export { codeOf, isConnectionLost, isWithoutPlace, reasonOf, StatementDeadline } from "./Connections.ts"
+export { codeOf, isConnectionLost, isNoneFree, reasonOf, StatementDeadline } from "./Connections.ts"
 export { isWithoutPrimary } from "./Primary.ts"
 
 export type Options = Pooling &

@@ -7,10 +7,10 @@
  */
 import { PgConnection } from "@effect/sql-pg"
 import { Data, type Duration, Effect, Exit, Scope } from "effect"
-import { ConnectionError, SqlError } from "effect/sql/SqlError"
+import type { SqlError } from "effect/sql/SqlError"
 import type { Socket } from "node:net"
 import type { Duplex } from "node:stream"
-import { codeOf, isNoRoom, noPlace, noRoom, reasonOf } from "./Connections.ts"
+import { codeOf, connectionError, isNoRoom, noneFree, noRoom, reasonOf } from "./Connections.ts"
 import * as Hosts from "./Hosts.ts"
 
 /** No server of those that are named takes writes, and a standby is among them. */
@@ -141,7 +141,7 @@ const accepted = (connection: PgConnection.PgConnection, host: Hosts.Host, { con
   Effect.gen(function* () {
     const { rows } = yield* Effect.timeoutOrElse(connection.query(question, [], false), {
       duration: connectTimeout,
-      orElse: () => Effect.fail(noPlace(`${Hosts.nameOf(host)} let us in, and did not say in time whether it takes writes`))
+      orElse: () => Effect.fail(noneFree(`${Hosts.nameOf(host)} let us in, and did not say in time whether it takes writes`))
     })
     if (rows[0]?.["standby"] === true) return yield* refused(`${Hosts.nameOf(host)} is a standby, which takes no writes`)
     if (wants === "read-write" && rows[0]?.["readOnly"] === true) return yield* refused(`${Hosts.nameOf(host)} is set to read only`)
@@ -169,5 +169,4 @@ const summary = (failures: ReadonlyArray<Failure>): SqlError => {
   return failed(code === "" || others.length > 0 ? new Error(message) : Object.assign(new Error(message), { code }))
 }
 
-const failed = (cause: Error): SqlError =>
-  new SqlError({ reason: new ConnectionError({ cause, message: cause.message, operation: "connect" }) })
+const failed = (cause: Error): SqlError => connectionError(cause, "connect")
