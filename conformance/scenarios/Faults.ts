@@ -4,8 +4,9 @@
  * then on nothing this process calls does anything. An answer that is lost is
  * milder: the call takes effect, and the caller is told that nobody knows.
  */
-import { Data, Duration, Effect, Stream } from "effect"
+import { Data, Duration, Effect, Exit, Stream } from "effect"
 import * as assert from "node:assert/strict"
+import type { Worker } from "../../core/jobs/Worker.ts"
 import { StoreUnavailable } from "../../core/ports/Store.ts"
 
 /** What a dead process's calls die of. */
@@ -291,3 +292,10 @@ export const atEachCall = (
     }
     return crashes
   })
+
+/**
+ * Has a process that may crash work until nothing is due. It is not asked any further: at rest it asks the queue the same
+ * each time, and a crash there is like the one before.
+ */
+export const toRest = ({ worker }: { readonly worker: Worker["Service"] }) =>
+  Effect.repeat(Effect.exit(worker.tick), { until: (exit) => !Exit.isSuccess(exit) || exit.value === 0, times: 20 })

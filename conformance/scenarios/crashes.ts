@@ -13,7 +13,7 @@ import { submitJob } from "../../core/operations/Sending.ts"
 import { jobKinds, jobOf } from "../../core/ports/JobQueue.ts"
 import { MailProviderUnavailable } from "../../core/ports/MailProvider.ts"
 import { address, freshId } from "../fixtures.ts"
-import { atEachCall, Behind, CommitFaults, Faults, once } from "./Faults.ts"
+import { atEachCall, Behind, CommitFaults, Faults, once, toRest } from "./Faults.ts"
 import { acquaint, happenOften } from "./QuickReceivers.ts"
 import { broken, deliveriesTo, deliveryTo, endpointOf, happen, hook, ok, outcomesOf, postsTo, relayAll, replay, respond } from "./Receivers.ts"
 import * as Time from "./Time.ts"
@@ -36,9 +36,9 @@ const sendThroughCrash = (world: World, faults: Faults, environment: "sandbox" |
     })
     const exit = yield* Effect.exit(whole)
     if (Exit.isSuccess(exit)) {
-      for (let tick = 0; tick < 10; tick++) yield* Effect.exit(doomed.worker.tick)
+      yield* toRest(doomed)
       yield* Time.adjust("1 second")
-      for (let tick = 0; tick < 5; tick++) yield* Effect.exit(doomed.worker.tick)
+      yield* toRest(doomed)
     }
     const heir = yield* world.boot()
     yield* pass(heir, recovery, "2 minutes")
@@ -60,7 +60,7 @@ const deliverThroughCrash = (world: World, faults: Faults, answers: ReadonlyArra
     yield* calm.worker.tick // the message is submitted
     yield* calm.relay.tick
     const doomed = yield* world.boot(faults, backoff)
-    for (let tick = 0; tick < 4; tick++) yield* Effect.exit(doomed.worker.tick)
+    yield* toRest(doomed)
     const heir = yield* world.boot(undefined, backoff)
     yield* pass(heir, "12 minutes", "1 minute")
     return { to, delivery: yield* deliveryTo(world, to), posts: postsTo(world, to) }

@@ -6,7 +6,7 @@ import type { MessageId } from "../../core/model/Ids.ts"
 import type { Message } from "../../core/model/Message.ts"
 import { StoreUnavailable } from "../../core/ports/Store.ts"
 import { answerTo, arrive, peer, plain, refusalOf, withFile, written } from "./Arrivals.ts"
-import { atEachCall, Faults } from "./Faults.ts"
+import { atEachCall, Faults, toRest } from "./Faults.ts"
 import { hook, postsTo } from "./Receivers.ts"
 import * as Time from "./Time.ts"
 import { healthyChecks, letter, logOf, pass, scenario, settle, someKey, typesOf, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
@@ -361,7 +361,7 @@ export const suite: ScenarioSuite = {
             assert.equal((yield* messagesOf(world, two)).length, landed, `${label}: all or none`)
             if (Exit.isSuccess(exit)) {
               assert.equal(landed, 1, `${label}: acknowledged`)
-              for (let tick = 0; tick < 5; tick++) yield* Effect.exit(doomed.worker.tick)
+              yield* toRest(doomed)
             }
             const heir = yield* world.boot()
             if (Exit.isFailure(exit)) yield* arrive(heir, recipients, bytes)
