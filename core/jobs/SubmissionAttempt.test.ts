@@ -46,6 +46,26 @@ describe("what a provider has answered", () => {
     })
   })
 
+  it("is a bounce of the class that a report of the same refusal has", () => {
+    const said: ReadonlyArray<readonly [smtpCode: number, enhancedCode: string | null, text: string, kind: Recipients.Bounce["class"]]> = [
+      [552, "5.2.2", "over", "transient"],
+      [550, "5.4.7", "too long", "transient"],
+      [552, null, "mailbox is full", "transient"],
+      [550, "5.0.0", "user is over quota", "transient"],
+      [550, null, "no", "permanent"],
+      [550, "5.0.0", "no", "permanent"],
+      [550, "5.2.1", "disabled", "permanent"],
+      [550, "5.7.1", "temporarily listed", "permanent"],
+      [554, null, "temporarily listed", "permanent"]
+    ]
+    for (const [smtpCode, enhancedCode, text, kind] of said) {
+      const { outcomes } = attempted(provider, [recipients[0]!], mime, resultOf([[ada, { smtpCode, enhancedCode, text }]]), 5)
+      const bounce = { class: kind, smtpCode, enhancedCode, diagnostic: text }
+
+      assert.deepStrictEqual(outcomes, [{ recipient: ada, input: { _tag: "Bounced", at: 5, bounce } }])
+    }
+  })
+
   it("is no submission where it has taken nobody", () => {
     const { submission, postponed } = attempted(provider, [recipients[0]!], mime, resultOf([[ada, never]]), 5)
 

@@ -3,6 +3,7 @@ import { Data, Effect, Exit, Option } from "effect"
 import type { Address } from "../model/Address.ts"
 import * as Addresses from "../model/Address.ts"
 import * as Backoff from "../model/Backoff.ts"
+import { classOf } from "../model/BounceReason.ts"
 import type { MessageId, Millis } from "../model/Ids.ts"
 import { submissionWindow } from "../model/Limits.ts"
 import * as Message from "../model/Message.ts"
@@ -235,7 +236,7 @@ const inputOf = (reply: Reply, submission: SubmissionRef, at: Millis): Input | n
         _tag: "Bounced",
         at,
         bounce: {
-          class: "permanent",
+          class: classOf(reply, reply.text ?? ""), // by the words that a report of it would have
           smtpCode: reply.smtpCode,
           enhancedCode: reply.enhancedCode,
           diagnostic: Replies.cleanReply(reply.text)
