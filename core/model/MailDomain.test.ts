@@ -80,7 +80,13 @@ describe("what a round of DNS checks amounts to", () => {
     ["degraded", { ownership: "unknown" }, tooLate, null],
     ["failing", {}, tooLate, "Verified"],
     ["failing", { return_path: "missing" }, tooLate, "Drifted"],
-    ["failing", { dkim: "missing" }, tooLate, null]
+    ["failing", { dkim: "missing" }, tooLate, null],
+    ["pending", { dmarc: "unknown" }, inTime, "Drifted"],
+    ["pending", { dmarc: "unknown", spf: "missing" }, inTime, "Drifted"],
+    ["pending", { dkim: "unknown" }, inTime, null],
+    ["failing", { dmarc: "unknown" }, tooLate, "Drifted"],
+    ["failing", { ownership: "unknown" }, tooLate, null],
+    ["healthy", { dmarc: "unknown" }, tooLate, null]
   ]
   for (const [health, broken, now, input] of rows) {
     const found = Object.entries(broken).map(([record, state]) => `${record} ${state}`).join(", ")
@@ -88,6 +94,16 @@ describe("what a round of DNS checks amounts to", () => {
       assert.strictEqual(MailDomain.assess(domain(health), checks(broken), now), input)
     })
   }
+
+  it("takes a record that cannot be looked up as it was seen last, where the domain is to send again", () => {
+    for (const [seen, input] of [["ok", "Verified"], ["missing", "Drifted"], ["unknown", "Drifted"]] as const) {
+      for (const health of ["pending", "failing"] as const) {
+        const before = { ...domain(health), checks: checks({ dmarc: seen, dkim: "missing" }) }
+
+        assert.strictEqual(MailDomain.assess(before, checks({ dmarc: "unknown" }), inTime), input, `${health}, ${seen}`)
+      }
+    }
+  })
 
   it("is lost over one record that is gone too long, though another is gone only now", () => {
     const gone = [["ownership", since], ["dkim", tooLate]] as const

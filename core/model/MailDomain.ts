@@ -107,7 +107,8 @@ export const isEssential = ({ record }: { readonly record: string }): boolean =>
 
 /**
  * What a round of checks amounts to: null while nothing can be said (a domain
- * that was never verified and is not yet; records we could not look up).
+ * that was never verified and is not yet; ownership or DKIM that we could not
+ * look up, and of a domain that sends, any record).
  */
 export const assess = (domain: MailDomain, checks: ReadonlyArray<RecordCheck>, now: Millis): Input | null => {
   const broken = checks.filter((check) => check.state === "missing" || check.state === "mismatch")
@@ -118,8 +119,12 @@ export const assess = (domain: MailDomain, checks: ReadonlyArray<RecordCheck>, n
     return essential.some((check) => now - check.since > domainGrace) ? "Lost" : "Drifted"
   }
   // Ownership and DKIM must have been seen: what was not looked up, or could not be, says nothing.
-  if (!essentialRecords.every(isOk) || checks.some((check) => check.state === "unknown")) return null
-  return broken.length > 0 ? "Drifted" : "Verified"
+  if (!essentialRecords.every(isOk)) return null
+  const unknown = checks.filter((check) => check.state === "unknown")
+  if (unknown.length > 0 && isVerified(domain.health)) return null
+  // A name of another record that nobody answers for, be it for ever, keeps no mail back: it is as it was seen last.
+  const wasOk = ({ record }: RecordCheck) => domain.checks.some((check) => check.record === record && check.state === "ok")
+  return broken.length > 0 || !unknown.every(wasOk) ? "Drifted" : "Verified"
 }
 
 /** What this input would do to this domain. Changes nothing. */
