@@ -252,10 +252,10 @@ const passes = (text: string, wanted: ReadonlyArray<string>): boolean => {
   return wanted.every((term) => evaluated.has(term.replace(/\.$/, "")))
 }
 
-/** Whether a DMARC record has a policy that receivers follow (RFC 7489 6.3). */
+/** Whether a DMARC record has a policy that receivers follow (RFC 7489 6.3). What else is wrong with it they pass over. */
 const isPolicy = (text: string): boolean => {
-  const policy = tagsOf(text)?.get("p")
-  return policy !== undefined && ["none", "quarantine", "reject"].includes(policy.toLowerCase())
+  const [policy, ...others] = text.split(";").flatMap((tag) => /^p\s*=(.*)$/is.exec(tag.trim())?.[1] ?? [])
+  return policy !== undefined && others.length === 0 && ["none", "quarantine", "reject"].includes(policy.trim().toLowerCase())
 }
 
 /** A host name as names are compared. The root, of a null MX, is the empty text. */
