@@ -92,4 +92,22 @@ describe("a socket to a name", () => {
     socket.destroy()
     server.close()
   })
+
+  it("waits for an address that takes longer than Node's quarter of a second, where the next cannot be reached", async () => {
+    const server = net.createServer().listen(0, "127.0.0.1")
+    await once(server, "listening")
+    const { port } = server.address() as net.AddressInfo // it listens
+    const resolve: Hosts.Resolve = (_name, _options, done) =>
+      void setImmediate(() => {
+        done(null, [{ address: "127.0.0.1", family: 4 }, { address: "::1", family: 6 }])
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 400) // the connection is there, and is looked at only then
+      })
+
+    const socket = Hosts.dial({ host: "cluster.example", port }, (found) => found, resolve)
+    await once(socket, "connect")
+
+    assert.strictEqual(socket.remoteAddress, "127.0.0.1")
+    socket.destroy()
+    server.close()
+  })
 })

@@ -126,11 +126,17 @@ export type Addresses = (found: ReadonlyArray<dns.LookupAddress>) => ReadonlyArr
 
 export type Resolve = (name: string, options: dns.LookupAllOptions, done: (error: Error | null, found: Array<dns.LookupAddress>) => void) => void
 
+/**
+ * Milliseconds that an address has before the next is tried; the last has what is left of `connect_timeout`. Node's quarter of a
+ * second is over for a connection that is there, where the process was busy meanwhile, as it is when it starts.
+ */
+const autoSelectFamilyAttemptTimeout = 1_000
+
 /** A socket to it; of a name, to the first of these addresses that answers. */
 export const dial = ({ host, port }: Pick<Host, "host" | "port">, addresses: Addresses, resolve: Resolve = dns.lookup): Socket => {
   if (host.startsWith("/")) return connect({ path: `${host}/.s.PGSQL.${port}` })
   const lookup: LookupFunction = (name, options, done) =>
     resolve(name, { ...options, all: true }, (error, found) => done(error, error === null ? [...addresses(found)] : []))
   // A server that is gone without a word is found out by TCP, also while nothing is asked of it.
-  return connect({ host, port, lookup, autoSelectFamily: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: 10_000 })
+  return connect({ host, port, lookup, autoSelectFamily: true, autoSelectFamilyAttemptTimeout, noDelay: true, keepAlive: true, keepAliveInitialDelay: 10_000 })
 }
