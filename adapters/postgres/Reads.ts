@@ -44,6 +44,9 @@ const newestFirst = ({ name, selected }: Query.Selectable): string =>
 const mailboxPage = (where: string): string =>
   `select ${mailbox.selected()} from mailroom.mailbox where tenant_id = $1 and address > $2 ${where} order by address limit $3`
 
+/** Mailboxes in one row, at most: it is whole in memory, and of 64 MiB a connection takes none. Of more each has its own. */
+const gatheredMax = 10_000
+
 /** One text for each of what they are asked of. */
 const texts = {
   tenant: `select ${tenant.selected()} from mailroom.tenant where id = $1`,
@@ -55,7 +58,9 @@ const texts = {
   plans: `select ${Rows.plan.selected()} from mailroom.plan order by id`,
   domain: Query.ofTenant(domain),
   mailbox: Query.ofTenant(mailbox),
-  mailboxes: "select json_agg(record::text order by address)::text as records from mailroom.mailbox where tenant_id = $1",
+  mailboxes: `select json_agg(record::text order by address)::text as records
+    from (select record, address from mailroom.mailbox where tenant_id = $1 order by address limit ${gatheredMax + 1}) listed`,
+  eachMailbox: `select ${mailbox.selected()} from mailroom.mailbox where tenant_id = $1 order by address`,
   mailboxPage: mailboxPage(""),
   mailboxPageOfDomain: mailboxPage("and domain_id = $4"),
   domainNamed: `select ${domain.selected()} from mailroom.domain where domain = $1`,
@@ -92,7 +97,10 @@ const accounts = ({ list, one, lookup }: Query.Query): Pick<Reads, "credentials"
     },
     mailboxes: {
       get: (tenantId, id) => mailboxBy([Query.idKey(id), Query.idKey(tenantId)]),
-      list: (tenantId) => Effect.map(mailboxesBy([Query.idKey(tenantId)]), (found) => found ?? []),
+      list: (tenantId) =>
+        Effect.flatMap(mailboxesBy([Query.idKey(tenantId)]), (found) =>
+          found !== null && found.length > gatheredMax ? list(mailbox, texts.eachMailbox, [Query.id(tenantId)]) : Effect.succeed(found ?? [])
+        ),
       page: (tenantId, { domainId, after, limit }) => {
         const asked = [Query.id(tenantId), Query.text(after ?? ""), Query.count(limit)]
         return domainId === null ? list(mailbox, texts.mailboxPage, asked) : list(mailbox, texts.mailboxPageOfDomain, [...asked, Query.id(domainId)])
