@@ -226,6 +226,20 @@ describe("news of jobs over a connection", () => {
       assert.strictEqual(tries, 1 + 5)
     }).pipe(Effect.scoped)
   )
+
+  it.effect("go over a new one each half hour, and all are told: behind the name may be another server by now", () =>
+    Effect.gen(function* () {
+      let opened = 0
+      const ours = yield* wired(1, new Map(), { connecting: Effect.sync(() => void (opened += 1)) })
+      yield* TestClock.adjust("29 minutes")
+      const anything = yield* listening(ours, ["poll"])
+      assert.deepStrictEqual([opened, yield* isHeard(anything)], [1, false])
+
+      yield* TestClock.adjust("2 minutes")
+
+      assert.deepStrictEqual([opened, yield* isHeard(anything)], [2, true])
+    }).pipe(Effect.scoped)
+  )
 })
 
 describe("news of jobs that could not be sent", () => {

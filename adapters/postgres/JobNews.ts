@@ -28,6 +28,9 @@ export const channel = "mailroom_jobs"
 /** Between two NOTIFYs of a process, in milliseconds: they take a lock that all of the database's processes share. */
 const pause = 25
 
+/** A connection serves no longer, like one of the pool: behind its name there may be another server by now, where the others are. */
+const ageMax = "30 minutes"
+
 /** One process: nobody else to tell. */
 export const layerLocal: Layer.Layer<JobNews> = Layer.sync(JobNews, () => makeBoard().news)
 
@@ -69,7 +72,8 @@ export const layer: Layer.Layer<JobNews, never, Database> = Layer.effect(
         const heard = yield* connection.listen(channel)
         post(jobKinds)
         if (untold.size > 0) yield* hasUntold.open
-        return yield* Effect.raceFirst(Effect.forever(send(connection)), Effect.forever(receive(heard, own)))
+        const both = Effect.raceFirst(Effect.forever(send(connection)), Effect.forever(receive(heard, own)))
+        yield* Effect.timeoutOption(both, ageMax)
       })
     )
     yield* session.pipe(
