@@ -3,6 +3,7 @@ import { Deferred, Effect, Exit, Fiber, Redacted, References, Stream } from "eff
 import { TestClock } from "effect/testing"
 import { generateKeyPairSync } from "node:crypto"
 import dns from "node:dns"
+import { isIPv6 } from "node:net"
 import { generate } from "selfsigned"
 import { arrivals, endOf, heard, large, mail, once, type Script } from "../../conformance/MailServerScript.ts"
 import { BlobMissing } from "../../core/ports/BlobStore.ts"
@@ -253,16 +254,40 @@ describe("the words of a server", () => {
   })
 })
 
+/** Has the next names that are looked up be these addresses. */
+const finding = (addresses: ReadonlyArray<string>, afterwards: () => void = () => undefined) => {
+  const found = (...[, , tell]: ReadonlyArray<unknown>) =>
+    void setImmediate(() => {
+      const all = addresses.map((address) => ({ address, family: isIPv6(address) ? 6 : 4 }))
+      ;(tell as (error: null, found: unknown) => void)(null, all) // of a look-up for all addresses
+      afterwards()
+    })
+  return Effect.acquireRelease(
+    Effect.sync(() => vi.spyOn(dns, "lookup").mockImplementation(found as unknown as typeof dns.lookup)),
+    (spy) => Effect.sync(() => spy.mockRestore())
+  )
+}
+
+for (const tls of ["none", "implicit"] as const) {
+  it.effect(`A server whose first address takes half a second to connect is not given up for the next, with TLS: ${tls}`, () =>
+    Effect.gen(function* () {
+      const names = { extensions: [{ name: "subjectAltName" as const, altNames: [{ type: 2 as const, value: "mail.example.com" }] }] }
+      const { private: key, cert } = yield* Effect.promise(() => generate([{ name: "commonName", value: "mail.example.com" }], names))
+      const server = yield* ScriptedServer.start(() => null, { certificate: { key, cert }, isImplicit: tls === "implicit" })
+      // The connection is there, and is looked at only then.
+      yield* finding(["127.0.0.1", "::1"], () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500))
+      const provider = yield* PipeliningSmtpMailProvider.make({ host: "mail.example.com", port: server.port, tls, ca: cert })
+
+      assert.strictEqual(yield* endOf(provider, mail()), "250")
+    })
+  )
+}
+
 it.effect("A server with several addresses, of which none takes a connection, is named with each", () =>
   Effect.gen(function* () {
     const port = yield* Effect.scoped(Effect.map(ScriptedServer.start(() => null), (server) => server.port))
     const addresses = ["127.0.0.2", "127.0.0.3"]
-    const found = (...[, , tell]: ReadonlyArray<unknown>) =>
-      (tell as (error: null, found: unknown) => void)(null, addresses.map((address) => ({ address, family: 4 })))
-    yield* Effect.acquireRelease(
-      Effect.sync(() => vi.spyOn(dns, "lookup").mockImplementation(found as unknown as typeof dns.lookup)),
-      (spy) => Effect.sync(() => spy.mockRestore())
-    )
+    yield* finding(addresses)
     const provider = yield* PipeliningSmtpMailProvider.make({ host: "mail.example", port, tls: "none" })
 
     const error = yield* Effect.flip(provider.submit(mail()))

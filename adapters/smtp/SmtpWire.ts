@@ -33,6 +33,12 @@ export const trust = (settings: Settings): (() => SecureContext) => {
 /** How long a server may take to hang up after QUIT. */
 const closeTimeoutMs = 1_000
 
+/**
+ * How long one of a host's addresses may take before the next is tried. Node's quarter of a second is less than a far server
+ * takes, or a packet that is sent again; and behind an IPv6 address that cannot be reached from here nothing more is tried.
+ */
+const autoSelectFamilyAttemptTimeout = 4_000
+
 /** How often the event loop looks at the socket before it counts as quiet. */
 const quietTurns = 2
 
@@ -63,8 +69,9 @@ export class SmtpWire {
     const wait = () => this.#socket.setTimeout(Duration.toMillis(settings.greetingTimeout))
     // Certificates that cannot be used are found out before anything is said.
     if (tls !== "none") context()
+    const way = { port, autoSelectFamilyAttemptTimeout }
     this.#socket =
-      tls === "implicit" ? this.#secure({ port }, wait) : connect({ host, port, noDelay: true }, wait).on("data", this.#read)
+      tls === "implicit" ? this.#secure(way, wait) : connect({ host, ...way, noDelay: true }, wait).on("data", this.#read)
     this.#attend(this.#socket)
   }
 
