@@ -64,12 +64,15 @@ export const read = (provider: string, text: string): Meaning => {
   const notifications = outcomesOf(kind, told).flatMap(({ recipient, outcome }): ReadonlyArray<Notification> => {
     const of = { provider, providerMessageId: told.mail.messageId }
     if (recipient === null) return [{ ...of, recipient, outcome }]
-    const address = Result.getOrNull(Addresses.parse(recipient))
+    const address = Result.getOrNull(Addresses.parse(bare(recipient)))
     // Of an address that is none of ours it says nothing; without an address it would say it of all.
     return address === null ? [] : [{ ...of, recipient: address, outcome }]
   })
   return { kind, notifications }
 }
+
+/** SES hands on what the receiver's report or the To field says, which may have brackets, and a type or a name before them. */
+const bare = (recipient: string): string => (/<([^<>]*)>\s*$/.exec(recipient)?.[1] ?? recipient.replace(/^\s*rfc822\s*;/i, "")).trim()
 
 interface Said {
   /** Null: all of the submission's. */
