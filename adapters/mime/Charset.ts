@@ -136,7 +136,7 @@ const charsetOf = (label: string): string | null => {
   const known = names.get(name)
   if (known !== undefined) return known
   const [, part] = /^(?:x-?)?(?:iso)?[-_]?8859[-_]?(\d{1,2})(?:[-_][ei])?$/.exec(name) ?? []
-  const [, page] = /^(?:x-)?(?:cp|ibm|windows|win|ms|ansi)[-_]?(\d{3,5})$/.exec(name) ?? []
+  const [, page] = /^(?:x-)?(?:cp|ibm|dos|windows|win|ms|ansi)[-_]?(\d{3,5})$/.exec(name) ?? []
   const candidates = [name, ...(part === undefined ? [] : [`iso-8859-${part}`]), ...(page === undefined ? [] : [`windows-${page}`, `cp${page}`])]
   for (const candidate of candidates) {
     if (isOfPlatform(candidate)) return new TextDecoder(candidate).encoding
@@ -160,6 +160,9 @@ const names = new Map<string, string>([
   ...["big5-hkscs", "big5hkscs", "x-big5-hkscs"].map((name) => [name, "big5hkscs"] as const),
   ...["cp950", "big-5", "big5-eten"].map((name) => [name, "big5"] as const),
   ...["macroman", "mac-roman", "x-macroman", "x-mac-roman"].map((name) => [name, "macintosh"] as const),
+  ["x-mac-ce", "maccenteuro"],
+  ["x-mac-greek", "macgreek"],
+  ["x-mac-turkish", "macturkish"],
   ...["latin1", "latin-1", "iso_8859-1:1987", "l1", "western"].map((name) => [name, "windows-1252"] as const),
   ...["iso-2022-kr", "csiso2022kr"].map((name) => [name, "iso-2022-kr"] as const),
   ...["iso-2022-cn", "iso-2022-cn-ext"].map((name) => [name, "iso-2022-cn"] as const),
