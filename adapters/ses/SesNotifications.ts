@@ -71,7 +71,7 @@ export const read = (provider: string, text: string): Meaning => {
   return { kind, notifications }
 }
 
-/** SES hands on what the receiver's report or the To field says, which may have brackets, and a type or a name before them. */
+/** SES hands on what the receiver's own report says, which may have brackets, and a type or a name before them. */
 const bare = (recipient: string): string => (/<([^<>]*)>\s*$/.exec(recipient)?.[1] ?? recipient.replace(/^\s*rfc822\s*;/i, "")).trim()
 
 interface Said {
