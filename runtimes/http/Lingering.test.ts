@@ -353,3 +353,26 @@ const kept = (port: number) =>
       resume(Effect.succeed({ write: (text) => void socket.write(text), closed: Effect.promise(() => ended) }))
     })
   })
+
+it.live("Who hangs up in the middle of a body that he has asked for leave to send is heard of once", () =>
+  Effect.gen(function* () {
+    const server = yield* Harness.start()
+    const before = server.logs.length
+    const ended = () => server.logs.slice(before).filter((line) => line.includes('"status":'))
+    const socket = connect(server.port, "127.0.0.1").on("error", () => {})
+    let heard = ""
+    const closed = new Promise((resolve) => socket.on("close", resolve))
+    socket.on("data", (bytes) => (heard += bytes.toString()))
+    const headers = [Harness.bearer(server), "Content-Type: application/json", "Content-Length: 1000", "Expect: 100-continue"]
+
+    socket.write(Harness.wire("POST /v1/attachments", headers))
+    yield* Harness.eventually(() => heard.includes("100 Continue"))
+    socket.end('{"mailboxId":')
+    yield* Effect.promise(() => closed)
+    yield* Harness.eventually(() => ended().length > 0)
+    yield* Effect.sleep("50 millis")
+
+    assert.lengthOf(ended(), 1)
+    assert.strictEqual(heard, "HTTP/1.1 100 Continue\r\n\r\n")
+  }).pipe(Effect.scoped)
+)

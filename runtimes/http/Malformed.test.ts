@@ -17,6 +17,7 @@ const conversation = Effect.fnUntraced(function* (options: ServerOptions = {}) {
   const responses: Array<ServerResponse> = []
   const seen = { faults: 0, heard: "", errors: [] as Array<string> }
   const server = createServer(options, (_, response) => void responses.push(response))
+  server.on("checkContinue", (_, response) => void responses.push(response))
   refuseMalformed(server, context)
   server.on("clientError", () => void (seen.faults += 1))
   let ours: Socket | null = null
@@ -105,3 +106,18 @@ for (const [which, before] of [["first", 0], ["second", 1]] as const) {
     }).pipe(Effect.scoped, Effect.provide([crypto, Logger.layer([])]))
   )
 }
+
+it.effect("What comes behind a request that asks for leave to send its body is not answered in its place", () =>
+  Effect.gen(function* () {
+    const { seen, responses, client } = yield* conversation()
+    client.write(wire("POST /", ["Expect: 100-continue", "Content-Length: 2"], "{}"))
+    yield* until(() => responses.length === 1)
+
+    client.write("rubbish\r\n\r\n")
+    yield* until(() => seen.faults === 1)
+    responses[0]!.end("so it is")
+    yield* until(() => client.readableEnded)
+
+    assert.deepStrictEqual(seen.heard.match(/HTTP\/1\.1 \d+/g), ["HTTP/1.1 200"])
+  }).pipe(Effect.scoped, Effect.provide([crypto, Logger.layer([])]))
+)

@@ -36,10 +36,12 @@ export const refuseMalformed = (server: Server, context: Context.Context<Crypto>
   const exchanges = new WeakMap<Duplex, Exchange>()
   /** Connections that end. Each piece of garbage that comes meanwhile is a fault of its own, and may be the rest of what was refused. */
   const ending = new WeakSet<Duplex>()
-  server.on("request", (request, response) => {
+  const begin = (request: IncomingMessage, response: ServerResponse): void => {
     const before = exchanges.get(request.socket)?.response
     exchanges.set(request.socket, { request, response, earlier: before === undefined || before.writableFinished ? null : before })
-  })
+  }
+  // By either name: Node has one of its own for those that ask for leave to send their body (RFC 9110, 10.1.1).
+  for (const name of ["request", "checkContinue"]) server.on(name, begin)
   // An expectation that we do not know changes nothing.
   server.on("checkExpectation", (request, response) => server.emit("request", request, response))
   /** Refuses what came last on a connection, and ends it; behind an answer that is under way it only ends it, after that. */
