@@ -386,6 +386,19 @@ const notes = [
       yield* land(store, update("apiKey", next(one, { revokedAt: 70, lastUsedAt: 10 })))
     })
   ),
+  law("takes the latest of a key's last uses in one commit, in whatever order they are there", (store) =>
+    Effect.gen(function* () {
+      const [one, two] = times(2, () => Fixtures.apiKey(Fixtures.application(Fixtures.realm())))
+      yield* land(store, insert("apiKey", one!), insert("apiKey", two!))
+      const touch = (id: ApiKeyId, at: number): Change => ({ _tag: "TouchApiKeys", used: [{ id, at }] })
+      const renewed = next(two!, { lastUsedAt: 30 })
+
+      yield* land(store, touch(one!.id, 20), touch(one!.id, 10), update("apiKey", renewed), touch(two!.id, 25))
+
+      assert.deepEqual(yield* store.credentials.apiKey(one!.tenantId, one!.id), { ...one, lastUsedAt: 20 })
+      assert.deepEqual(yield* store.credentials.apiKey(two!.tenantId, two!.id), renewed)
+    })
+  ),
   law("takes a key's last use and a new version of it in one commit, in their order", (store) =>
     Effect.gen(function* () {
       const [one, two] = times(2, () => Fixtures.apiKey(Fixtures.application(Fixtures.realm())))
