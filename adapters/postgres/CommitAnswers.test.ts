@@ -4,7 +4,7 @@ import { Clock, Duration, Effect, Exit, Layer, Random } from "effect"
 import * as SqlError from "effect/sql/SqlError"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import * as JobQueueSteps from "../../conformance/JobQueueSteps.ts"
-import { forget, insert, keepPayload, land, next, payload, times, update } from "../../conformance/StoreLaw.ts"
+import { forget, insert, keepPayload, land, next, payload, reservation, reserve, takeQuota, times, update } from "../../conformance/StoreLaw.ts"
 import { JobQueue, type Job, type JobKind } from "../../core/ports/JobQueue.ts"
 import { Store, type Change, type Next } from "../../core/ports/Store.ts"
 import * as CommitBatch from "./CommitBatch.ts"
@@ -107,6 +107,28 @@ layer(both, { excludeTestServices: true })("a caller", (it) => {
 
       const told = yield* Effect.forEach(answers, toldBy)
       assert.deepStrictEqual(told, [1, 0, "VersionMoved", "VersionMoved", 2, "Duplicate", 0])
+    })
+  )
+
+  it.effect("hears of the first of its changes that does not fit, though it is written without a look", () =>
+    Effect.gen(function* () {
+      const store = yield* Store
+      const database = yield* Database
+      const { tenantId } = Fixtures.realm()
+      const held = reservation({ reservedAt: 0, expiresAt: 100 })
+      yield* land(store, reserve(held), takeQuota(tenantId, 3, 5))
+      const stale = update("endpoint", next(Fixtures.endpoint(Fixtures.application(Fixtures.realm()))))
+      const reasonOf = (...changes: ReadonlyArray<Change>) =>
+        Effect.gen(function* () {
+          const commit = CommitBatch.make(database, { jobsOffered: false }) // knows of no quota that is nearly used up
+          const error = yield* Effect.flip((yield* commit([{ changes, jobs: [], now: 0 }]))[0]!)
+          return error._tag === "CommitRejected" ? error.reason : error
+        })
+
+      const taken = { _tag: "KeyTaken", idempotencyKey: held.idempotencyKey } as const
+      assert.deepStrictEqual(yield* reasonOf(reserve({ ...held, reservedAt: 50 }), stale), taken)
+      assert.deepStrictEqual(yield* reasonOf(takeQuota(tenantId, 6, 5)), { _tag: "QuotaExceeded", limit: 5, used: 3 })
+      assert.deepStrictEqual(yield* reasonOf(takeQuota(tenantId, 3, 5), stale), { _tag: "QuotaExceeded", limit: 5, used: 3 })
     })
   )
 
