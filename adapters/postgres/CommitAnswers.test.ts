@@ -159,6 +159,23 @@ layer(both, { excludeTestServices: true })("a caller", (it) => {
     })
   )
 
+  it.effect("has offered what it offers of another kind for the subject whose job it ends, and offers again", () =>
+    Effect.gen(function* () {
+      const commit = CommitBatch.make(yield* Database, { jobsOffered: true })
+      const queue = yield* JobQueue
+      const job = jobOf({ kind: "submit" })
+      const [lease] = yield* held([job])
+      const now = yield* Clock.currentTimeMillis
+      const jobs: ReadonlyArray<Job> = [{ ...job, dueAt: 3 }, { ...job, kind: "deliver", dueAt: 4 }]
+
+      yield* (yield* commit([{ changes: landing(), jobs, lease: lease!, now }]))[0]!
+
+      const leases = yield* held([])
+      assert.sameDeepMembers(leases.map((one) => one.job), [...jobs])
+      yield* Effect.forEach(leases, queue.complete)
+    })
+  )
+
   it.effect("has its jobs ready when they are due by the latest clock among them", () =>
     Effect.gen(function* () {
       const database = yield* Database
