@@ -132,6 +132,37 @@ layer(both, { excludeTestServices: true })("a caller", (it) => {
     })
   )
 
+  it.effect("is looked at first for a quota that was found used up of late, until there are too many of those", () =>
+    Effect.gen(function* () {
+      const database = yield* Database
+      let blindly = 0
+      const rows: Database["Service"]["rows"] = (text, parameters) => {
+        blindly += 1
+        return database.rows(text, parameters)
+      }
+      const commit = CommitBatch.make({ ...database, rows }, { jobsOffered: false })
+      const usedUp = (others: number) => [
+        ...times(others, () => takeQuota(Fixtures.realm().tenantId, 1, 1)),
+        takeQuota(Fixtures.realm().tenantId, 1, 0)
+      ]
+      const refused = (changes: ReadonlyArray<Change>) =>
+        Effect.gen(function* () {
+          const before = blindly
+          const told = yield* Effect.forEach(yield* commit([{ changes, jobs: [], now: 0 }]), toldBy)
+          assert.deepStrictEqual(told, ["QuotaExceeded"])
+          return blindly - before
+        })
+      const first = takeQuota(Fixtures.realm().tenantId, 4, 4)
+      yield* land(yield* Store, first)
+      const again = [first]
+
+      assert.deepStrictEqual([yield* refused(again), yield* refused(again)], [1, 0])
+      yield* refused(usedUp(10_000))
+      yield* refused(usedUp(0))
+      assert.strictEqual(yield* refused(again), 1)
+    })
+  )
+
   it.effect("hears that a lease has ended if it gave one, and if jobs are kept with the records", () =>
     Effect.gen(function* () {
       const [queue, database] = [yield* JobQueue, yield* Database]
