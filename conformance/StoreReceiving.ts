@@ -143,6 +143,16 @@ const messages = [
       assert.deepEqual(yield* store.blobs.referenced(realm.tenantId, ["b".repeat(64)]), ["b".repeat(64)])
     })
   ),
+  law("tells no other tenant that a message that came in refers to its original", (store) =>
+    Effect.gen(function* () {
+      const [realm, stranger] = [Fixtures.realm("production"), Fixtures.realm("production")]
+      const message = inbound(realm)
+      yield* land(store, insertMessage(message))
+
+      assert.deepEqual(yield* store.blobs.referenced(realm.tenantId, [message.mime!.sha256]), [message.mime!.sha256])
+      assert.deepEqual(yield* store.blobs.referenced(stranger.tenantId, [message.mime!.sha256]), [])
+    })
+  ),
   law("puts another content in the place of one, with the update that it came with or not at all", (store) =>
     Effect.gen(function* () {
       const realm = Fixtures.realm()
