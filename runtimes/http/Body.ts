@@ -48,11 +48,10 @@ export const read = (
   limitBytes: number,
   waiting: Waiting
 ): Effect.Effect<string, BodyFault> =>
-  Effect.flatMap(readBytes(request, limitBytes, waiting), (bytes) =>
-    bytes.length === 0 && Number(request.headers["content-length"] ?? 0) > 0
-      ? Effect.fail(new InvalidRequest({ issues: [takenBefore] }))
-      : textOf(bytes)
-  )
+  Effect.flatMap(readBytes(request, limitBytes, waiting), (bytes) => {
+    const fault = faultOfAbsence(request.headers, bytes.length)
+    return fault === null ? textOf(bytes) : Effect.fail(fault)
+  })
 
 /**
  * Reads the body of an operation that takes none: there is none, or it is empty, or it is `{}`. Clients and proxies
@@ -109,6 +108,10 @@ const takenBefore: Issue = {
   message: "Expected the body that Content-Length announces, and nothing of it is left: what stands before this service in its process has read it. Mount the service before body parsers"
 }
 
+/** What is wrong with a body that has come to its end with so many bytes, where some are announced. */
+export const faultOfAbsence = (headers: Headers.Headers, sizeBytes: number): InvalidRequest | null =>
+  sizeBytes === 0 && Number(headers["content-length"] ?? 0) > 0 ? new InvalidRequest({ issues: [takenBefore] }) : null
+
 /** Node ends a body where its length says. A host may not: one that took out the compression, say, and left the length. */
 const beyondLength: Issue = { path: "", code: "malformed_http", message: "Expected a body that is no longer than its Content-Length" }
 
@@ -128,7 +131,6 @@ export const hasArrived = ({ source, headers }: HttpServerRequest.HttpServerRequ
 /** Copied together as they come: a client may send a byte at a time, and each piece takes more than a hundred by itself. */
 const gathered = (request: HttpServerRequest.HttpServerRequest, limitBytes: number, roomBytes: number): Effect.Effect<Uint8Array, BodyFault> =>
   Effect.suspend(() => {
-    if (request.source instanceof globalThis.Request && request.source.body === null) return Effect.succeed(new Uint8Array(0))
     let held = new Uint8Array(0)
     let length = 0
     const take = (piece: Uint8Array): Effect.Effect<void, BodyFault> => {
@@ -144,7 +146,7 @@ const gathered = (request: HttpServerRequest.HttpServerRequest, limitBytes: numb
       length = after
       return Effect.void
     }
-    return Effect.map(Stream.runForEach(Stream.mapError(request.stream, brokenOff), take), () => held.subarray(0, length))
+    return Effect.map(Stream.runForEach(streamOf(request), take), () => held.subarray(0, length))
   })
 
 const textOf = (bytes: Uint8Array): Effect.Effect<string, InvalidRequest> => {
@@ -152,8 +154,12 @@ const textOf = (bytes: Uint8Array): Effect.Effect<string, InvalidRequest> => {
   return fault === null ? Effect.succeed(utf8.decode(bytes)) : Effect.fail(new InvalidRequest({ issues: [fault] }))
 }
 
+/** A body as it comes; of a web request that has none the platform makes one that broke off. */
+export const streamOf = (request: HttpServerRequest.HttpServerRequest): Stream.Stream<Uint8Array, InvalidRequest> =>
+  request.source instanceof globalThis.Request && request.source.body === null ? Stream.empty : Stream.mapError(request.stream, brokenOff)
+
 /** The client went away, or its bytes stopped making sense, before the body was whole. */
-export const brokenOff = (): InvalidRequest =>
+const brokenOff = (): InvalidRequest =>
   new InvalidRequest({ issues: [{ path: "", code: "malformed_http", message: "Expected the whole body, and it broke off" }] })
 
 const utf8 = new TextDecoder()

@@ -26,7 +26,7 @@ const party = Effect.gen(function* () {
   const { call, management } = yield* hosted()
   yield* Effect.forEach(Limits.plans, (plan) => management.putPlan(plan))
   const { key, mailbox } = yield* Harness.makeParty(management, { planId: "dev" })
-  const post = (path: string, body: BodyInit, headers: Readonly<Record<string, string>> = {}) =>
+  const post = (path: string, body: BodyInit | null, headers: Readonly<Record<string, string>> = {}) =>
     call(path, {
       method: "POST",
       headers: { authorization: `Bearer ${key}`, "content-type": "application/json", "idempotency-key": crypto.randomUUID(), ...headers },
@@ -87,5 +87,20 @@ it.live("A mounted handler refuses a body that breaks off, or whose length is no
       const { code, details } = yield* Effect.promise(() => reply.json())
       assert.deepStrictEqual([reply.status, code, details.issues[0].code], [400, "invalid_request", "malformed_http"])
     }
+  }).pipe(Effect.scoped)
+)
+
+it.live("A mounted handler says of an upload that it has no body, or that somebody has read it, as of any other request", () =>
+  Effect.gen(function* () {
+    const { post } = yield* party
+    const paths = ["/v1/messages", "/v1/attachments"]
+    const replies = [...paths.map((path) => post(path, null)), ...paths.map((path) => post(path, null, { "content-length": "105" }))]
+
+    const said = yield* Effect.forEach(replies, (reply) => Effect.flatMap(reply, (one) => Effect.promise(() => one.json())))
+    const issues: ReadonlyArray<{ readonly code: string; readonly message: string }> = said.map(({ details }) => details.issues[0])
+
+    assert.deepStrictEqual(issues.map(({ code }) => code), issues.map(() => "empty_body"))
+    for (const { message } of issues.slice(0, 2)) assert.match(message, /the body is empty/)
+    for (const { message } of issues.slice(2)) assert.match(message, /Mount the service before body parsers/)
   }).pipe(Effect.scoped)
 )

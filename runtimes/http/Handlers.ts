@@ -12,7 +12,7 @@ import { Access, type Principal } from "../../core/operations/Access.ts"
 import type { BlobUnavailable } from "../../core/ports/BlobStore.ts"
 import { Answers } from "./AnswerRoom.ts"
 import { UploadAttachmentInput } from "./Api.ts"
-import { brokenOff } from "./Body.ts"
+import * as Body from "./Body.ts"
 import type { CallState } from "./Call.ts"
 import * as Download from "./Download.ts"
 import * as Issues from "./Issues.ts"
@@ -93,8 +93,10 @@ const upload = Effect.fnUntraced(function* (
     if ("fault" in taken) return invalid([taken.fault])
     return content.append(taken.content)
   }
-  yield* Stream.runForEach(Stream.mapError(request.stream, brokenOff), take)
+  yield* Stream.runForEach(Body.streamOf(request), take)
   yield* access.readmit(request.headers["authorization"], since)
+  const absent = Body.faultOfAbsence(request.headers, received)
+  if (absent !== null) return yield* absent
   const read = body.end()
   if ("fault" in read) return yield* invalid([read.fault])
   const { mailboxId, filename, mediaType } = yield* decodeUpload(read.members).pipe(
