@@ -376,3 +376,27 @@ it.live("Who hangs up in the middle of a body that he has asked for leave to sen
     assert.strictEqual(heard, "HTTP/1.1 100 Continue\r\n\r\n")
   }).pipe(Effect.scoped)
 )
+
+it.live("Who hangs up in the middle of a body, behind a request whose answer is under way, costs that connection, and not the process", () =>
+  Effect.gen(function* () {
+    const fatal: Array<Error> = []
+    const note = (error: Error) => void fatal.push(error)
+    process.on("uncaughtExceptionMonitor", note)
+    yield* Effect.addFinalizer(() => Effect.sync(() => process.off("uncaughtExceptionMonitor", note)))
+    let isRead = false
+    const server = yield* Harness.start({
+      blobs: (blobs) => ({ ...blobs, writer: (tenantId) => Effect.tap(blobs.writer(tenantId), () => Effect.sync(() => (isRead = true))) })
+    })
+    const socket = connect(server.port, "127.0.0.1").on("error", () => {}).pause()
+    const headers = [Harness.bearer(server), "Content-Type: application/json", "Content-Length: 1000"]
+
+    socket.write(Harness.wire("GET /openapi.yaml").repeat(25) + Harness.wire("POST /v1/attachments", headers, '{"mailboxId":'))
+    yield* Harness.eventually(() => isRead)
+    yield* server.call("GET", "/healthz")
+    socket.destroy()
+    yield* Harness.eventually(() => server.logs.some((line) => line.includes('"status":499')))
+    yield* server.call("GET", "/healthz")
+
+    assert.deepStrictEqual(fatal, [])
+  }).pipe(Effect.scoped)
+)

@@ -1,6 +1,7 @@
 /**
  * How many requests of one connection may be under way (HTTP/1.1 lets a client
- * send as many as it likes before it reads the answer to the first).
+ * send as many as it likes before it reads the answer to the first), and what
+ * becomes of them when it breaks.
  */
 import type { IncomingMessage, Server, ServerResponse } from "node:http"
 import type { Duplex } from "node:stream"
@@ -11,10 +12,17 @@ import type { Duplex } from "node:stream"
  */
 export const pipelinedMax = 32
 
+/**
+ * Node tells of a request that breaks off those who listen, and looks whether anybody does a moment before. Behind one that is
+ * under way its reader is called off in that moment, and an error that nobody hears would end the process.
+ */
+const heard = (): void => {}
+
 /** Closes a connection by which more requests come than may be under way, and keeps those from whoever answers. */
 export const boundPipelines = (server: Server, onCrowded: () => void): void => {
   const underWay = new WeakMap<Duplex, number>()
-  const isTaken = ({ socket }: IncomingMessage, response: ServerResponse): boolean => {
+  const isTaken = (request: IncomingMessage, response: ServerResponse): boolean => {
+    const { socket } = request
     if (socket.destroyed) return false
     const count = (underWay.get(socket) ?? 0) + 1
     if (count > pipelinedMax) {
@@ -23,6 +31,7 @@ export const boundPipelines = (server: Server, onCrowded: () => void): void => {
       return false
     }
     underWay.set(socket, count)
+    request.on("error", heard)
     response.once("close", () => underWay.set(socket, underWay.get(socket)! - 1)) // it was counted
     return true
   }
