@@ -113,6 +113,9 @@ const onceDue = (after: Duration.Duration, onDue: () => void): (() => void) => {
 /** How long a connection is kept that nobody needs. */
 const idleMs = 60_000
 
+/** How long one serves, unless told otherwise: behind its name there may be another server by now. */
+export const ageMax = Duration.minutes(30)
+
 export interface Options {
   readonly connectionsMax: number
   /** How old one gets that is always needed; some leave up to a quarter sooner, so that they do not all leave at once. */

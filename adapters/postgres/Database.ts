@@ -6,7 +6,7 @@
  * Deadlines and waits are real, whatever clock the caller has.
  */
 import { PgConnection, type PgClient } from "@effect/sql-pg"
-import { Clock, Context, Duration, Effect, Layer, Result, type Redacted, type Scope } from "effect"
+import { Clock, Context, type Duration, Effect, Layer, Result, type Redacted, type Scope } from "effect"
 import { Reactivity } from "effect/reactivity"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Duplex } from "node:stream"
@@ -77,7 +77,7 @@ export const make = (options: Options): Effect.Effect<Database["Service"], SqlEr
       const opening = yield* openingOf(options, config)
       const connections = yield* Connections.make({
         connectionsMax: options.connectionsMax ?? 10,
-        ageMax: options.connectionAgeMax ?? Duration.minutes(30),
+        ageMax: options.connectionAgeMax ?? Connections.ageMax,
         open: (onEnd) => opening({ onSocket, onEnd })
       })
       const sql = yield* Client.make(config, connections)

@@ -7,6 +7,7 @@
 import type { PgConnection } from "@effect/sql-pg"
 import { Context, Effect, Latch, Layer, Queue } from "effect"
 import { jobKinds, type JobKind } from "../../core/ports/JobQueue.ts"
+import * as Connections from "./Connections.ts"
 import { Database } from "./Database.ts"
 
 export class JobNews extends Context.Service<
@@ -27,9 +28,6 @@ export const channel = "mailroom_jobs"
 
 /** Between two NOTIFYs of a process, in milliseconds: they take a lock that all of the database's processes share. */
 const pause = 25
-
-/** A connection serves no longer, like one of the pool: behind its name there may be another server by now, where the others are. */
-const ageMax = "30 minutes"
 
 /** One process: nobody else to tell. */
 export const layerLocal: Layer.Layer<JobNews> = Layer.sync(JobNews, () => makeBoard().news)
@@ -73,7 +71,7 @@ export const layer: Layer.Layer<JobNews, never, Database> = Layer.effect(
         post(jobKinds)
         if (untold.size > 0) yield* hasUntold.open
         const both = Effect.raceFirst(Effect.forever(send(connection)), Effect.forever(receive(heard, own)))
-        yield* Effect.timeoutOption(both, ageMax)
+        yield* Effect.timeoutOption(both, Connections.ageMax) // the others tell of jobs where they are by now
       })
     )
     yield* session.pipe(

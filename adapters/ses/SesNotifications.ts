@@ -64,7 +64,7 @@ export const read = (provider: string, text: string): Meaning => {
   const notifications = outcomesOf(kind, told).flatMap(({ recipient, outcome }): ReadonlyArray<Notification> => {
     const of = { provider, providerMessageId: told.mail.messageId }
     if (recipient === null) return [{ ...of, recipient, outcome }]
-    const address = Result.getOrNull(Addresses.parse(bare(recipient)))
+    const address = Result.getOrNull(Addresses.parse(addressIn(recipient)))
     // Of an address that is none of ours it says nothing; without an address it would say it of all.
     return address === null ? [] : [{ ...of, recipient: address, outcome }]
   })
@@ -72,7 +72,7 @@ export const read = (provider: string, text: string): Meaning => {
 }
 
 /** SES hands on what the receiver's own report says, which may have brackets, and a type or a name before them. */
-const bare = (recipient: string): string => (/<([^<>]*)>\s*$/.exec(recipient)?.[1] ?? recipient.replace(/^\s*rfc822\s*;/i, "")).trim()
+const addressIn = (recipient: string): string => (/<([^<>]*)>\s*$/.exec(recipient)?.[1] ?? recipient.replace(/^\s*rfc822\s*;/i, "")).trim()
 
 interface Said {
   /** Null: all of the submission's. */
