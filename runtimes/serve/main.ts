@@ -9,6 +9,7 @@ import * as Http from "../http/index.ts"
 import { baseUrl, listenFault } from "../Listening.ts"
 import * as Outbound from "../Outbound.ts"
 import * as Telemetry from "../Telemetry.ts"
+import { untilStopped } from "../UntilStopped.ts"
 import { version } from "../Version.ts"
 
 /** Runs until it is interrupted. */
@@ -21,16 +22,12 @@ export const serve = Effect.gen(function* () {
   )
   const server = Http.Server.layer({ host, port, connectionsMax })
   const http = Http.layer({ trustedProxies, metrics: Http.Metrics.accessOf(config), ...(publicUrl === null ? {} : { servers: [publicUrl] }) })
-  const listening = Effect.gen(function* () {
-    const { address } = yield* HttpServer.HttpServer
-    yield* Effect.logInfo("serve: ready").pipe(
-      Effect.annotateLogs({ version, address: baseUrl(config, address), database: Adapters.placeOf(config) })
-    )
-    return yield* Effect.never
-  })
-  return yield* listening.pipe(
-    // In this order: the server stops taking requests before the request log is written for the last time.
-    Effect.provide(http.pipe(Layer.provideMerge(server), Layer.provideMerge(Loops.serving), Layer.provideMerge(operations))),
+  const ready = HttpServer.HttpServer.use(({ address }) =>
+    Effect.annotateLogs(Effect.logInfo("serve: ready"), { version, address: baseUrl(config, address), database: Adapters.placeOf(config) })
+  )
+  // In this order: the server stops taking requests before the request log is written for the last time.
+  const serving = http.pipe(Layer.provideMerge(server), Layer.provideMerge(Loops.serving), Layer.provideMerge(operations))
+  return yield* untilStopped("serve", ready, serving).pipe(
     Effect.catchTag("ServeError", (error) => Effect.fail(listenFault(config, port, error, Config.settings.port.name))),
     Effect.provide(Layer.provideMerge(Telemetry.layer(config, "serve"), Config.logLayer(config)))
   )

@@ -244,7 +244,9 @@ describe("a deployment of two serve and two worker processes", () => {
   })
 
   it("ends with 0 at SIGTERM, all of it", async () => {
-    assert.deepStrictEqual(await Promise.all([...serving, ...working].map(stop)), [0, 0, 0, 0])
+    const all = [...serving, ...working]
+    assert.deepStrictEqual(await Promise.all(all.map(stop)), [0, 0, 0, 0])
+    for (const { errors } of all) assert.deepStrictEqual(errors().match(/(?<=: )stop\w+/g), ["stopping", "stopped"])
   })
 })
 

@@ -6,6 +6,7 @@ import * as Inbound from "../Inbound.ts"
 import { hostNameOf } from "../InboundHost.ts"
 import { listenFault } from "../Listening.ts"
 import * as Telemetry from "../Telemetry.ts"
+import { untilStopped } from "../UntilStopped.ts"
 import { version } from "../Version.ts"
 import * as Health from "../worker/Health.ts"
 
@@ -23,13 +24,10 @@ export const smtp = Effect.gen(function* () {
       }
     })
   )
-  const working = Effect.logInfo("smtp: ready").pipe(
-    Effect.annotateLogs({ version, database: Adapters.placeOf(config), hostname: hostNameOf(config) }),
-    Effect.andThen(Effect.never)
-  )
-  return yield* working.pipe(
-    // In this order: who asks how it is learns that it listens once it does, and that it stops before it does.
-    Effect.provide(Health.layer(config, config.inboundHealthPort, "the listener's").pipe(Layer.provideMerge(listening), Layer.provideMerge(core))),
+  const ready = Effect.annotateLogs(Effect.logInfo("smtp: ready"), { version, database: Adapters.placeOf(config), hostname: hostNameOf(config) })
+  // In this order: who asks how it is learns that it listens once it does, and that it stops before it does.
+  const taking = Health.layer(config, config.inboundHealthPort, "the listener's").pipe(Layer.provideMerge(listening), Layer.provideMerge(core))
+  return yield* untilStopped("smtp", ready, taking).pipe(
     Effect.catchTag("ServeError", (error) =>
       Effect.fail(listenFault(config, config.inboundHealthPort, error, Config.settings.inboundHealthPort.name))
     ),

@@ -185,12 +185,15 @@ describe("mailroom smtp", () => {
       late.socket.destroy()
       return late.text() === "" ? true : null
     })
+    const ends = () => smtp.errors().match(/smtp: stop\w+/g)
+    assert.deepStrictEqual(ends(), ["smtp: stopping"])
     conversation.socket.write(bytes.slice(-20))
     await conversation.closed
 
     assert.isTrue(took(conversation))
     assert.include(conversation.text(), "421 4.3.2")
     assert.strictEqual(await smtp.ended, 0)
+    assert.deepStrictEqual(ends(), ["smtp: stopping", "smtp: stopped"])
     assert.strictEqual((await counted()).get("drained"), 1)
   })
 

@@ -11,6 +11,7 @@ import { listenFault } from "../Listening.ts"
 import * as Outbound from "../Outbound.ts"
 import * as SealedSecrets from "../SealedSecrets.ts"
 import * as Telemetry from "../Telemetry.ts"
+import { untilStopped } from "../UntilStopped.ts"
 import { version } from "../Version.ts"
 import * as Health from "./Health.ts"
 
@@ -22,10 +23,9 @@ export const worker = Effect.gen(function* () {
     Layer.provide(Config.settingsLayer(config))
   )
   const ready = Effect.annotateLogs(Effect.logInfo("worker: ready"), { version, database: Adapters.placeOf(config), queue: config.queue })
-  const working = SealedSecrets.report(config).pipe(Effect.andThen(ready), Effect.andThen(Effect.never))
-  return yield* working.pipe(
-    // In this order: who asks how it is learns that it stops, before it does.
-    Effect.provide(Health.layer(config, config.workerPort, "the worker's").pipe(Layer.provideMerge(Loops.working), Layer.provideMerge(jobs))),
+  // In this order: who asks how it is learns that it stops, before it does.
+  const working = Health.layer(config, config.workerPort, "the worker's").pipe(Layer.provideMerge(Loops.working), Layer.provideMerge(jobs))
+  return yield* untilStopped("worker", Effect.andThen(SealedSecrets.report(config), ready), working).pipe(
     Effect.catchTag("ServeError", (error) => Effect.fail(listenFault(config, config.workerPort, error, Config.settings.workerPort.name))),
     Effect.provide(Layer.provideMerge(Telemetry.layer(config, "worker"), Config.logLayer(config)))
   )
