@@ -119,6 +119,36 @@ describe("the examples", () => {
     assert.strictEqual(await until(child, /given up/), "given up\n")
   })
 
+  it("answer who sends a large body whole before it looks, though the body was given up, and go on", async () => {
+    const [mounted] = readFileSync(join(root, "examples/mount-fetch-handler.ts"), "utf8").split("for (const path of")
+    const program = `${mounted}
+      import { connect } from "node:net"
+      mailroom.fetch = async ({ body }) => {
+        const reader = body.getReader()
+        await reader.read()
+        await reader.cancel()
+        return new Response("given up", { status: 400 })
+      }
+      for (const size of [8_000_000, 70_000]) {
+        const socket = connect(port, "127.0.0.1")
+        socket.write(\`POST / HTTP/1.1\\r\\nHost: a.example\\r\\nContent-Length: \${size}\\r\\n\\r\\n\`)
+        await new Promise((resolve, reject) => socket.on("error", reject).write(Buffer.alloc(size), resolve))
+        const [answer] = await Array.fromAsync(socket.take(1))
+        console.log(String(answer).split("\\r\\n")[0])
+        socket.destroy()
+      }
+      server.close()`
+    const child = spawn(process.execPath, ["--conditions=mailroom-source", "--input-type=module-typescript", "--eval", program], {
+      cwd: root,
+      stdio: ["ignore", "pipe", "inherit"]
+    })
+    cleanUps.push(() => child.kill("SIGKILL"))
+
+    const printed = await until(child, /(.+\n){2}/)
+
+    assert.strictEqual(printed, "HTTP/1.1 400 Bad Request\nHTTP/1.1 400 Bad Request\n")
+  })
+
   it("prove an adapter: the run says which law the flaw breaks, and by which check", () => {
     const name = "prove-adapter"
     const command = ["--conditions=mailroom-source", join(root, "runtimes/cli/main.ts"), "conformance", "--adapters"]

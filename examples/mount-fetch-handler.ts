@@ -10,6 +10,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net"
 import { Readable } from "node:stream"
 import { pipeline } from "node:stream/promises"
+import { ReadableStream as WebStream } from "node:stream/web"
 
 const mailroom = await createMailroom({
   store: MemoryStore.layer,
@@ -33,14 +34,17 @@ const handle = async (incoming: IncomingMessage, outgoing: ServerResponse) => {
     headers: Object.entries(incoming.headersDistinct).flatMap(([name, values]) =>
       (values ?? []).map((value): [string, string] => [name, value])
     ),
-    ...(hasBody ? { body: Readable.toWeb(incoming) as ReadableStream, duplex: "half" } : {})
+    // Not `Readable.toWeb`: what is given up in the middle, as a body that is refused, may end the process there.
+    ...(hasBody ? { body: WebStream.from(incoming.iterator({ destroyOnReturn: false })) as ReadableStream, duplex: "half" } : {})
   })
+  // What nobody has read is read away, or who sends all of it before the answer is looked for would be reset.
+  outgoing.once("finish", () => incoming.resume())
   // The host knows who called; behind a proxy of yours, it knows whom the proxy names.
   const response = await mailroom.fetch(request, { clientAddress: incoming.socket.remoteAddress ?? "unknown" })
   outgoing.writeHead(response.status, [...response.headers].flat())
   if (response.body === null) return outgoing.end()
   // Unlike `pipe` it gives the answer up, and what that holds open, when the client goes away in the middle of it.
-  return pipeline(Readable.fromWeb(response.body as import("node:stream/web").ReadableStream), outgoing)
+  return pipeline(Readable.fromWeb(response.body as WebStream), outgoing)
 }
 
 const server = createServer((incoming, outgoing) => {
