@@ -148,7 +148,7 @@ describe("Each operation", () => {
   it("keeps ids within their place in the path", async () => {
     await client().getMessage("../mailboxes?x=1#y")
     assert.strictEqual(server.seen[0]!.url, "/v1/messages/..%2Fmailboxes%3Fx%3D1%23y")
-    for (const wrong of ["", ".", "..", undefined, 7]) {
+    for (const wrong of ["", ".", "..", "half of a character: \ud83d", undefined, 7]) {
       const error = await failure(client().getMessage(wrong as string)) // as from JavaScript
       assert.instanceOf(error, TypeError)
       assert.match((error as Error).message, /messageId must be an id/)

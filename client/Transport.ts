@@ -101,7 +101,7 @@ const isLeftOut = (name: string, value: unknown): boolean => value === undefined
 
 /** An id in the path. None can lead to another path. */
 const segment = (name: string, value: unknown): string => {
-  if (typeof value !== "string" || value === "" || value === "." || value === "..") {
+  if (typeof value !== "string" || value === "" || value === "." || value === ".." || /\p{Cs}/u.test(value)) {
     throw new TypeError(`${name} must be an id, as the API returned it.`)
   }
   return encodeURIComponent(value)
