@@ -99,7 +99,8 @@ export interface Page<Item> {
   readonly nextCursor: string | null
   /**
    * What to store once the items are durably processed, and to pass as `cursor` after a restart; null: begin at the
-   * beginning. After the last page it leads to that page again, and to what has come since: drop the ids you know.
+   * beginning. After the last page of events it leads to that page again, and to what has come since: drop the ids you
+   * know. Of messages, newest first, it leads to older ones alone: what comes later is in front of the first page.
    */
   readonly resumeCursor: string | null
 }
