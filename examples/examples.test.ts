@@ -113,10 +113,19 @@ describe("the examples", () => {
       const endless = { pull: (stream) => stream.enqueue(new Uint8Array(65_536)), cancel: () => console.log("given up") }
       mailroom.fetch = async () => new Response(new ReadableStream(endless))
       const response = await fetch(\`http://127.0.0.1:\${port}/\`)
-      await response.body.cancel()`
+      await response.body.cancel()
+      // And with one who has gone before it comes.
+      const gone = new AbortController()
+      server.once("connection", (socket) => {
+        mailroom.fetch = () => new Promise((resolve) => {
+          socket.once("close", () => setImmediate(resolve, new Response(new ReadableStream(endless))))
+          gone.abort()
+        })
+      })
+      await fetch(\`http://127.0.0.1:\${port}/\`, { signal: gone.signal, headers: { connection: "close" } }).catch(() => {})`
     const child = start(["--conditions=mailroom-source", "--input-type=module-typescript", "--eval", program])
 
-    assert.strictEqual(await until(child, /given up/), "given up\n")
+    assert.strictEqual(await until(child, /given up\ngiven up/), "given up\ngiven up\n")
   })
 
   it("answer who sends a large body whole before it looks, though the body was given up, and go on", async () => {

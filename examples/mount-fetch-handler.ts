@@ -34,16 +34,17 @@ const handle = async (incoming: IncomingMessage, outgoing: ServerResponse) => {
     headers: Object.entries(incoming.headersDistinct).flatMap(([name, values]) =>
       (values ?? []).map((value): [string, string] => [name, value])
     ),
-    // Not `Readable.toWeb`: what is given up in the middle, as a body that is refused, may end the process there.
+    // Not `Readable.toWeb`, which keeps what it has read ahead: nobody could read that away.
     ...(hasBody ? { body: WebStream.from(incoming.iterator({ destroyOnReturn: false })) as ReadableStream, duplex: "half" } : {})
   })
-  // What nobody has read is read away, or who sends all of it before the answer is looked for would be reset.
+  // A body that was refused unread is read away, or who sends all of it before the answer is looked for would be reset.
   outgoing.once("finish", () => incoming.resume())
   // The host knows who called; behind a proxy of yours, it knows whom the proxy names.
   const response = await mailroom.fetch(request, { clientAddress: incoming.socket.remoteAddress ?? "unknown" })
   outgoing.writeHead(response.status, [...response.headers].flat())
   if (response.body === null) return outgoing.end()
-  // Unlike `pipe` it gives the answer up, and what that holds open, when the client goes away in the middle of it.
+  // What an answer holds open is given up with a client who has gone, or, unlike with `pipe`, goes in the middle of it.
+  if (outgoing.destroyed) return response.body.cancel()
   return pipeline(Readable.fromWeb(response.body as WebStream), outgoing)
 }
 

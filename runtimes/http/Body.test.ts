@@ -2,15 +2,17 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result } from "effect"
 import { HttpServerRequest } from "effect/http"
 import * as fc from "fast-check"
+import { Readable } from "node:stream"
+import { setImmediate } from "node:timers/promises"
 import { read, readBytes } from "./Body.ts"
 import { BodyRoom } from "./BodyRoom.ts"
 import { DrainState } from "./Drain.ts"
 
 const waiting = { drain: new DrainState(), room: new BodyRoom({ most: 4096, mostOfCaller: 4096, free: 0, patience: null }), caller: "ada" }
 
-/** A request whose body comes in these pieces, each when it is wanted, and how many were. */
+/** A request whose body comes in these pieces, each when it is wanted; how many were, and whether it was cancelled. */
 const sent = (pieces: ReadonlyArray<Uint8Array>, headers: Readonly<Record<string, string>> = {}) => {
-  const state = { wanted: 0, isLeft: false }
+  const state = { wanted: 0, isCancelled: false }
   const stream = new ReadableStream<Uint8Array>(
     {
       pull: (controller) => {
@@ -18,13 +20,16 @@ const sent = (pieces: ReadonlyArray<Uint8Array>, headers: Readonly<Record<string
         if (piece === undefined) controller.close()
         else controller.enqueue(piece)
       },
-      cancel: () => void (state.isLeft = true)
+      cancel: () => void (state.isCancelled = true)
     },
     { highWaterMark: 0 }
   )
   const init = { method: "POST", headers, body: stream, duplex: "half" }
   return { state, request: HttpServerRequest.fromWeb(new Request("http://mailroom.internal/v1/messages", init)) }
 }
+
+/** Whether the host may do with the rest of it as it likes. */
+const isLeft = ({ source }: HttpServerRequest.HttpServerRequest): boolean => source instanceof Request && source.body?.locked === false
 
 describe("A body that comes in pieces", () => {
   it("is what came, in no more memory than its limit, or is left at the piece that passes it", () =>
@@ -43,7 +48,8 @@ describe("A body that comes in pieces", () => {
           let sum = 0
           assert.deepInclude(result.failure, { _tag: "PayloadTooLarge", limitBytes })
           assert.strictEqual(state.wanted, pieces.findIndex((piece) => (sum += piece.length) > limitBytes) + 1)
-          assert.isTrue(state.isLeft)
+          assert.isTrue(isLeft(request))
+          assert.isFalse(state.isCancelled)
         }
       }),
       { numRuns: 500 }
@@ -60,7 +66,23 @@ describe("A body that comes in pieces", () => {
 
       assert.deepInclude(refusal, { _tag: "InvalidRequest" })
       assert.match(refusal.message, /Content-Length/)
-      assert.deepStrictEqual(longer.state, { wanted: 3, isLeft: true })
+      assert.deepStrictEqual(longer.state, { wanted: 3, isCancelled: false })
+      assert.isTrue(isLeft(longer.request))
+    })
+  )
+
+  it.live("may be one of Node's that a host hands on, whose process goes on where it is left", () =>
+    Effect.gen(function* () {
+      // As a socket brings it, more than Node reads ahead: it goes on reading on its own.
+      const source = new Readable({ read: () => {} })
+      for (let piece = 0; piece < 2_000; piece++) source.push(Buffer.alloc(200, " "))
+      const init = { method: "POST", body: Readable.toWeb(source) as ReadableStream, duplex: "half" }
+
+      const refusal = yield* Effect.flip(readBytes(HttpServerRequest.fromWeb(new Request("http://mailroom.internal/v1/messages", init)), 300, waiting))
+
+      assert.deepInclude(refusal, { _tag: "PayloadTooLarge" })
+      yield* Effect.promise(() => setImmediate()) // by then it would have thrown, where nobody catches it
+      assert.isFalse(source.destroyed)
     })
   )
 

@@ -154,9 +154,16 @@ const textOf = (bytes: Uint8Array): Effect.Effect<string, InvalidRequest> => {
   return fault === null ? Effect.succeed(utf8.decode(bytes)) : Effect.fail(new InvalidRequest({ issues: [fault] }))
 }
 
-/** A body as it comes; of a web request that has none the platform makes one that broke off. */
-export const streamOf = (request: HttpServerRequest.HttpServerRequest): Stream.Stream<Uint8Array, InvalidRequest> =>
-  request.source instanceof globalThis.Request && request.source.body === null ? Stream.empty : Stream.mapError(request.stream, brokenOff)
+/**
+ * A body as it comes; of a web request that has none the platform makes one that broke off. The rest of one that is refused is
+ * the host's, as all of one that is refused unread: cancelled, a body that Node's `Readable.toWeb` has made destroys its
+ * request, whose answer is under way, and may throw in what it goes on to read, where nobody catches it.
+ */
+export const streamOf = ({ source, stream }: HttpServerRequest.HttpServerRequest): Stream.Stream<Uint8Array, InvalidRequest> => {
+  if (!(source instanceof globalThis.Request)) return Stream.mapError(stream, brokenOff)
+  const { body } = source
+  return body === null ? Stream.empty : Stream.fromReadableStream({ evaluate: () => body, onError: brokenOff, releaseLockOnEnd: true })
+}
 
 /** The client went away, or its bytes stopped making sense, before the body was whole. */
 const brokenOff = (): InvalidRequest =>

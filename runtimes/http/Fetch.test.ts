@@ -2,6 +2,7 @@
 import { assert, it } from "@effect/vitest"
 import { Context, Effect, Layer, Logger } from "effect"
 import { HttpServer } from "effect/http"
+import { setImmediate } from "node:timers/promises"
 import * as Limits from "../../core/model/Limits.ts"
 import { Management } from "../../core/operations/Management.ts"
 import * as SpanTracer from "../SpanTracer.ts"
@@ -102,5 +103,39 @@ it.live("A mounted handler says of an upload that it has no body, or that somebo
     assert.deepStrictEqual(issues.map(({ code }) => code), issues.map(() => "empty_body"))
     for (const { message } of issues.slice(0, 2)) assert.match(message, /the body is empty/)
     for (const { message } of issues.slice(2)) assert.match(message, /Mount the service before body parsers/)
+  }).pipe(Effect.scoped)
+)
+
+it.live("A mounted handler reads a body on that it has refused in the middle, as far as a body may be long, and leaves it at that", () =>
+  Effect.gen(function* () {
+    const { post, mailbox } = yield* party
+    const piece = Buffer.alloc(1024 * 1024, "A")
+    const begin = Buffer.from(JSON.stringify({ mailboxId: mailbox.id, filename: "a", mediaType: "text/plain", contentBase64: "*" }).slice(0, -2))
+    /** A body of so many pieces behind the one that is wrong, and how many of them were read. */
+    const behind = (pieces: number) => {
+      const state = { read: 0, isCancelled: false, isOver: false }
+      const body = new ReadableStream<Uint8Array>(
+        {
+          start: (controller) => controller.enqueue(begin),
+          pull: (controller) => {
+            if (state.read < pieces) return controller.enqueue((state.read++, piece))
+            state.isOver = true
+            return controller.close()
+          },
+          cancel: () => void (state.isCancelled = true)
+        },
+        { highWaterMark: 0 }
+      )
+      return { state, body }
+    }
+    const most = Limits.uploadBodyBytesMax / piece.length
+    const [short, endless] = [behind(8), behind(Infinity)]
+
+    for (const { body } of [short, endless]) assert.strictEqual((yield* post("/v1/attachments", body)).status, 400)
+
+    yield* Effect.yieldNow.pipe(Effect.repeat({ until: () => short.state.isOver && endless.state.read >= most && !endless.body.locked }))
+    assert.deepStrictEqual([short.state, endless.state].map(({ isCancelled }) => isCancelled), [false, false])
+    yield* Effect.promise(() => setImmediate())
+    assert.isAtMost(endless.state.read, most + 2)
   }).pipe(Effect.scoped)
 )

@@ -5,6 +5,7 @@
  */
 import { Context, Deferred, Duration, Effect, Layer, Option } from "effect"
 import { Headers, HttpEffect, HttpMiddleware, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import * as Limits from "../../core/model/Limits.ts"
 import * as TrustedProxies from "../TrustedProxies.ts"
 import { Answers } from "./AnswerRoom.ts"
 import { ClientAddress } from "./Call.ts"
@@ -86,7 +87,11 @@ export const fetchHandler = ({
     // Loggers, levels, the tracer and the clock are those of whoever builds the handler.
     const context = Context.add(yield* Effect.context<never>(), HttpMiddleware.TracerDisabledWhen, () => true)
     const handle = HttpEffect.toWebHandlerWith<never, Effect.Services<typeof asHosted>>(context)(asHosted)
-    const handler: FetchHandler = (request, clientAddress) => handle(request, Context.make(ClientAddress, clientAddress))
+    const handler: FetchHandler = async (request, clientAddress) => {
+      const response = await handle(request, Context.make(ClientAddress, clientAddress))
+      if (request.bodyUsed && request.body?.locked === false) void readAway(request.body)
+      return response
+    }
     // Closed before what it is made of, for it is added last: turns new requests away, and waits for the others.
     yield* Effect.addFinalizer(() =>
       Effect.suspend(() => {
@@ -99,6 +104,25 @@ export const fetchHandler = ({
     )
     return handler
   })
+
+/**
+ * Reads what is left of a body that was refused in the middle, as far as a body may be long: who sends all of it before it looks
+ * for the answer would never get one. What nobody has begun to read is the host's, as is what is left then.
+ */
+const readAway = async (body: ReadableStream<Uint8Array>): Promise<void> => {
+  const reader = body.getReader()
+  try {
+    for (let left = Limits.uploadBodyBytesMax; left > 0; ) {
+      const { done, value } = await reader.read()
+      if (done) break
+      left -= value.length
+    }
+  } catch {
+    // It broke off, and nobody waits for it.
+  } finally {
+    reader.releaseLock()
+  }
+}
 
 /** Made when first asked for: a process that nobody asks for its documents starts without them. */
 const pagesLayer = (servers: ReadonlyArray<string>) =>
