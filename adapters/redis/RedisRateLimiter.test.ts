@@ -141,6 +141,26 @@ describe("RedisRateLimiter", () => {
     })
   )
 
+  it.live("shares its minutes with a machine whose clock is an hour off all the time", () =>
+    Effect.gen(function* () {
+      const { server, process } = yield* begin
+      const live = yield* Clock.Clock
+      const one = yield* process
+      for (const shift of [hour, -hour]) {
+        const off: Clock.Clock = Object.assign(Object.create(live), { currentTimeMillisUnsafe: () => live.currentTimeMillisUnsafe() + shift })
+        const redis = yield* RedisClient.make({ url: server.url, machineClock: off })
+        const other = yield* RedisRateLimiter.make.pipe(Effect.provideService(RedisClient.RedisClient, redis), Effect.provideService(Clock.Clock, off))
+        const guard = perMinute(1, String(shift))
+        assert.isNull((yield* one.take([guard])).refusedBy)
+
+        const { refusedBy } = yield* Effect.provideService(other.take([guard]), Clock.Clock, off)
+
+        assert.isAbove(refusedBy?.resetMs ?? 0, 50_000)
+        assert.isAtMost(refusedBy?.resetMs ?? 0, 60_100)
+      }
+    })
+  )
+
   it.live("does not shorten a minute for a process that measures it a little late", () =>
     Effect.gen(function* () {
       const { server } = yield* begin
