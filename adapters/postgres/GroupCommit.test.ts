@@ -211,6 +211,30 @@ it.effect("helps out with another committer where one is stuck, or has too much 
   })
 )
 
+it.effect("helps out where one is stuck, also after it had nothing to do", () =>
+  Effect.gen(function* () {
+    const gates = yield* Effect.forEach(times(4, () => false), (isOpen) => Latch.make(isOpen))
+    const { begin, sizes, settle } = yield* gated(2, (batch) => gates[batch]!.await)
+    const helped: Array<number> = []
+    for (const round of [0, 1]) {
+      yield* settle
+      yield* TestClock.adjust("1 second")
+      const stuck = yield* begin
+      yield* settle
+      const behind = yield* begin
+      yield* settle
+
+      yield* TestClock.adjust("25 millis")
+      yield* settle
+      helped.push(sizes().length)
+      yield* Effect.forEach(gates.slice(0, 2 * round + 2), (gate) => gate.open)
+      yield* Effect.forEach([stuck, behind], Fiber.join)
+    }
+
+    assert.deepStrictEqual(helped, [2, 4])
+  })
+)
+
 it.effect("helps out who came while it was seen whether the last who waited is stuck, too", () =>
   Effect.gen(function* () {
     const gates = [yield* Latch.make(false), yield* Latch.make(false), yield* Latch.make(true)]
