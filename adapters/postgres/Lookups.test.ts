@@ -48,11 +48,11 @@ describe("Lookups", () => {
         return Effect.succeed(value.map((_, index): Row => ({ place: index + 1, found: `answer ${index}` })) as unknown as ReadonlyArray<A>)
       }
       const lookup = Lookups.make({ rows }, { types: ["text", "text"], text: "select $1 || $2 as found", decode: read })
-      const keys = [["a", "b"], ["ab", ""], ["", "ab"], ["", null], [null, ""], [null, null], ["a", "b"], [null, ""]]
+      const keys = [["a", "b"], ["ab", ""], ["", "ab"], ["", null], [null, ""], [null, null], ["a", "b"], [null, ""], ["null", ""], [null, "null"]]
 
       const answers = yield* Effect.forEach(keys, lookup, { concurrency: "unbounded" })
 
-      assert.deepStrictEqual(answers, [0, 1, 2, 3, 4, 5, 0, 4].map((index) => `answer ${index}`))
+      assert.deepStrictEqual(answers, [0, 1, 2, 3, 4, 5, 0, 4, 6, 7].map((index) => `answer ${index}`))
     })
   )
 
