@@ -1,5 +1,5 @@
 import { assert, it } from "@effect/vitest"
-import { Effect, Exit, Fiber, Latch, Scope } from "effect"
+import { Cause, Effect, Exit, Fiber, Latch, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { insertDelivery, insertMessage, putBody, takeQuota, times } from "../../conformance/StoreLaw.ts"
 import { putContent } from "../../conformance/StoreReceiving.ts"
@@ -371,5 +371,27 @@ it.effect("gives each of a batch its own answer", () =>
 
     assert.deepStrictEqual(answers.map(({ forgotten }) => forgotten), [1, 2, 3])
     assert.deepStrictEqual(sizes, [3])
+  })
+)
+
+it.effect("tells those of a batch that died, and goes on with the next", () =>
+  Effect.gen(function* () {
+    let batches = 0
+    const commit = yield* GroupCommit.make({
+      commit: (calls) =>
+        Effect.suspend(() => {
+          batches += 1
+          if (batches === 1) return Effect.die("a bug")
+          return Effect.succeed(calls.map(() => Effect.succeed({ jobsOffered: false, leaseEnded: false, forgotten: 0, next: [] })))
+        }),
+      committers: 1,
+      onLiveClock: (self) => self
+    })
+    const ask = Effect.exit(commit([takeQuota(Fixtures.realm().tenantId, 1, 1)], []))
+
+    const died = yield* Effect.all([ask, ask], { concurrency: "unbounded" })
+    const next = yield* ask
+
+    assert.deepStrictEqual([...died, next].map((exit) => Exit.isFailure(exit) && Cause.hasDies(exit.cause)), [true, true, false])
   })
 )
