@@ -1,12 +1,17 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Context, Effect, Exit, Fiber, Latch, Layer, Scope } from "effect"
 import { TestClock } from "effect/testing"
+import { setFlagsFromString } from "node:v8"
+import { runInNewContext } from "node:vm"
 import { freshId } from "../../conformance/fixtures.ts"
 import type { Guard } from "../../core/model/RateLimit.ts"
 import { RateLimiter } from "../../core/ports/RateLimiter.ts"
 import * as Database from "./Database.ts"
 import * as PostgresRateLimiter from "./PostgresRateLimiter.ts"
 import * as TestDatabase from "./TestDatabase.ts"
+
+setFlagsFromString("--expose-gc")
+const collect = runInNewContext("gc") as () => void // the flag brings it
 
 const perDay = (limit: number): Guard => ({ scope: "tenant_day", bucket: freshId<string>(), limit, window: "day" })
 const perMinute = (limit: number): Guard => ({ scope: "key", bucket: freshId<string>(), limit, window: "minute" })
@@ -120,6 +125,21 @@ describe("the rate limiter of several processes", () => {
 
       assert.strictEqual(yield* used(ended), 10)
       assert.strictEqual((yield* theirs.take(ended)).standings[0]!.remaining, 9_989)
+    })
+  )
+
+  it.effect("holds nothing of who has not been there for a while", () =>
+    Effect.gen(function* () {
+      const { ours } = yield* two
+      const guards = Array.from({ length: 20 }, () => perDay(10))
+      for (const guard of guards) yield* ours.take(guard)
+      const held = guards.splice(0).map((guard) => new WeakRef(guard))
+
+      yield* TestClock.adjust(2 * PostgresRateLimiter.idleAfter)
+      yield* TestClock.withLive(Effect.sleep("20 millis"))
+      collect()
+
+      assert.isAtMost(held.filter((one) => one.deref() !== undefined).length, 2)
     })
   )
 
