@@ -128,6 +128,23 @@ describe("the rate limiter of several processes", () => {
     })
   )
 
+  it.effect("gives back to each counter, and to each day of one, what is left of its own blocks", () =>
+    Effect.gen(function* () {
+      const { ours, database } = yield* two
+      const [first, second] = [perDay(10_000), perDay(20_000)]
+      yield* TestClock.adjust(86_390_000)
+      for (const [guard, count] of [[first, 10], [second, 20]] as const) yield* times(count, ours.take(guard))
+      yield* TestClock.adjust("20 seconds") // it is midnight in between
+      for (const [guard, count] of [[first, 30], [second, 40]] as const) yield* times(count, ours.take(guard))
+
+      yield* ours.end
+
+      const used = yield* database.sql<{ used: number }>`
+        select used::integer from mailroom.day_count order by day, bucket = ${second.bucket}`
+      assert.deepStrictEqual(used.map((row) => row.used), [10, 20, 30, 40])
+    })
+  )
+
   it.effect("holds nothing of who has not been there for a while", () =>
     Effect.gen(function* () {
       const { ours } = yield* two
