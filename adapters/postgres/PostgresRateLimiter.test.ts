@@ -190,6 +190,22 @@ describe("the rate limiter of several processes", () => {
     })
   )
 
+  it.effect("keeps what was counted yesterday, for another's clock may be late", () =>
+    Effect.gen(function* () {
+      const { ours, theirs } = yield* two
+      const guard = perDay(10)
+      const clock = yield* Clock.Clock
+      const late = Effect.provideService(Clock.Clock, { ...clock, currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() - 1_000 })
+      yield* TestClock.adjust(86_399_500)
+      yield* times(10, theirs.take(guard))
+      yield* TestClock.adjust("1 second")
+
+      yield* ours.take(perDay(10))
+
+      assert.isFalse(yield* isAccepted(late(ours.take(guard))))
+    })
+  )
+
   it.effect("forgets days that are over a thousand counts at a time, for a request waits for it", () =>
     Effect.gen(function* () {
       const { ours, database } = yield* two
