@@ -6,6 +6,7 @@ import { runInNewContext } from "node:vm"
 import { freshId } from "../../conformance/fixtures.ts"
 import type { Guard } from "../../core/model/RateLimit.ts"
 import { RateLimiter } from "../../core/ports/RateLimiter.ts"
+import * as Connections from "./Connections.ts"
 import * as Database from "./Database.ts"
 import * as PostgresRateLimiter from "./PostgresRateLimiter.ts"
 import * as TestDatabase from "./TestDatabase.ts"
@@ -34,6 +35,13 @@ const two = Effect.gen(function* () {
     )
   return { ours: yield* process, theirs: yield* process, database, used }
 })
+
+/** One process more, on this. */
+const limiterOn = (database: Database.Database["Service"]) =>
+  Effect.map(
+    Layer.build(Layer.fresh(PostgresRateLimiter.layer.pipe(Layer.provide(Layer.succeed(Database.Database, database))))),
+    Context.get(RateLimiter)
+  )
 
 const isAccepted = <E>(taken: Effect.Effect<{ readonly refusedBy: unknown }, E>) =>
   Effect.map(taken, ({ refusedBy }) => refusedBy === null)
@@ -235,14 +243,24 @@ describe("the rate limiter of several processes", () => {
     })
   )
 
+  it.effect("has a block though no day that is over can be forgotten", () =>
+    Effect.gen(function* () {
+      const { database } = yield* two
+      const rows: typeof database.rows = (text, parameters) =>
+        text.includes("delete from") ? Effect.fail(Connections.lost("test")) : database.rows(text, parameters)
+      const limiter = yield* limiterOn({ ...database, rows })
+
+      assert.strictEqual((yield* limiter.take([perDay(10_000)])).standings[0]!.remaining, 9_999)
+    })
+  )
+
   it.effect("keeps a block that comes when whoever asked for it has hung up, for those who come next", () =>
     Effect.gen(function* () {
       const { database, used } = yield* two
       const [taken, told] = [yield* Latch.make(false), yield* Latch.make(false)]
       const rows: typeof database.rows = (text, parameters) =>
         Effect.tap(database.rows<never>(text, parameters), () => Effect.andThen(taken.open, told.await))
-      const late = Layer.succeed(Database.Database, { ...database, rows })
-      const limiter = Context.get(yield* Layer.build(Layer.fresh(PostgresRateLimiter.layer.pipe(Layer.provide(late)))), RateLimiter)
+      const limiter = yield* limiterOn({ ...database, rows })
       const guard = perDay(10_000)
       const first = yield* Effect.forkChild(limiter.take([guard]), { startImmediately: true })
       yield* taken.await
