@@ -2,9 +2,14 @@ import type { PgConnection } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Deferred, Duration, Effect, Exit, Fiber, Random, Scheduler, Scope } from "effect"
 import { AuthenticationError, SqlError, UnknownError } from "effect/sql/SqlError"
+import { setFlagsFromString } from "node:v8"
+import { runInNewContext } from "node:vm"
 import { onTestFinished, vi } from "vitest"
 import { times } from "../../conformance/StoreLaw.ts"
 import * as Connections from "./Connections.ts"
+
+setFlagsFromString("--expose-gc")
+const collect = runInNewContext("gc") as () => void // the flag brings it
 
 /** The pool imports its timers; these are the global ones, as a test has replaced them. */
 vi.mock("node:timers", () => ({
@@ -177,6 +182,25 @@ describe("a connection", () => {
 
       assert.deepStrictEqual(errors.map(Connections.isNoRoom), [true, true, true])
       assert.deepStrictEqual(connections.counts(), { busy: 0, waiting: 0 })
+    })
+  )
+
+  it.live("leaves nothing behind in this process, however many of them fail or are lost", () =>
+    Effect.gen(function* () {
+      const scopes: Array<WeakRef<Scope.Scope>> = []
+      const open = () =>
+        Effect.flatMap(Effect.scope, (scope) => {
+          scopes.push(new WeakRef(scope))
+          return scopes.length % 2 === 0 ? Effect.fail(Connections.lost("away")) : Effect.sync(nobody)
+        })
+      const connections = yield* Connections.make({ connectionsMax: 2, ageMax: Duration.minutes(30), open })
+
+      for (const _ of times(20, (each) => each)) yield* Effect.flip(connections.run(() => Effect.fail(Connections.lost("lost"))))
+      yield* Effect.promise(() => new Promise<void>((resolve) => void setImmediate(resolve)))
+      collect()
+
+      assert.strictEqual(scopes.length, 20)
+      assert.isAtMost(scopes.filter((scope) => scope.deref() !== undefined).length, 2)
     })
   )
 
