@@ -5,6 +5,7 @@ import { TestClock } from "effect/testing"
 import { once } from "node:events"
 import * as net from "node:net"
 import * as path from "node:path"
+import type { Duplex } from "node:stream"
 import * as tls from "node:tls"
 import { generate } from "selfsigned"
 import * as Database from "./Database.ts"
@@ -73,6 +74,20 @@ layer(cluster, { excludeTestServices: true, timeout: 120_000 })("several hosts",
       assert.deepStrictEqual((yield* beside.query(where)).rows, [{ standby: false }])
       // What led to the standby is closed, and what is beside the pool is not counted.
       assert.strictEqual((yield* pool).connections, 1)
+    })
+  )
+
+  it.effect("keep no connection to a server that was passed over", () =>
+    Effect.gen(function* () {
+      const { primary, standby } = yield* Cluster
+      const sockets: Array<Duplex> = []
+      const servers = Database.serversOf(Redacted.make(folders(standby, primary)))
+      const open = Primary.make({ config: {}, ...Result.getOrThrow(servers) })({ onEnd: () => undefined, onSocket: (socket) => void sockets.push(socket) })
+
+      const connection = yield* open
+
+      assert.deepStrictEqual((yield* connection.query(where)).rows, [{ standby: false }])
+      assert.deepStrictEqual(sockets.map(({ destroyed }) => destroyed), [true, false])
     })
   )
 
