@@ -73,6 +73,22 @@ describe("RedisClient", () => {
     })
   )
 
+  it.effect("tries to come back for as long as it is wanted, twice a second and more", () =>
+    Effect.gen(function* () {
+      const pauses: Array<unknown> = []
+      const connect = vi.spyOn(Redis.prototype, "connect").mockImplementation(function (this: Redis) {
+        pauses.push(...[1, 2, 10, 100, 1_000_000].map((times) => this.options.retryStrategy?.(times)))
+        this.disconnect() // or its end would connect it
+        return Promise.resolve()
+      })
+      yield* Effect.addFinalizer(() => Effect.sync(() => connect.mockRestore()))
+
+      yield* RedisClient.make({ url: Redacted.make("redis://host") })
+
+      assert.deepStrictEqual(pauses, [50, 100, 500, 500, 500])
+    })
+  )
+
   it.live("waits no longer for an answer that never ends, though some of it comes all the time", () =>
     Effect.gen(function* () {
       const drips: Array<NodeJS.Timeout> = []
