@@ -89,6 +89,27 @@ describe("RedisClient", () => {
     })
   )
 
+  it.live("comes back no more once it is closed, also where its server was away by then", () =>
+    Effect.gen(function* () {
+      const server = yield* PrivateRedis.open()
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          const redis = yield* RedisClient.make({ url: server.url })
+          yield* redis.subscribe("news", () => {})
+          yield* Effect.sleep("50 millis")
+          yield* server.kill
+          yield* Effect.sleep("50 millis")
+        })
+      )
+      const connect = vi.spyOn(Redis.prototype, "connect")
+      yield* Effect.addFinalizer(() => Effect.sync(() => connect.mockRestore()))
+
+      yield* Effect.sleep("700 millis")
+
+      assert.strictEqual(connect.mock.calls.length, 0)
+    })
+  )
+
   it.live("waits no longer for an answer that never ends, though some of it comes all the time", () =>
     Effect.gen(function* () {
       const drips: Array<NodeJS.Timeout> = []
