@@ -78,6 +78,34 @@ describe("a wait for work", () => {
   )
 })
 
+it.effect("a claim goes round all groups of its kinds, each statement from where the last one stopped", () =>
+  Effect.gen(function* () {
+    const asked: Array<ReadonlyArray<unknown>> = []
+    const stops = [{ arc: 1, last_group: "x" }, { arc: 2, last_group: "m" }, { arc: 2, last_group: "n" }, { arc: 1, is_round: true }, { arc: 1, is_round: true }]
+    const rows: JobClaims.Rows = (_text, parameters = []) =>
+      Effect.sync(() => {
+        const [kinds, afters, uptos] = parameters.slice(0, 3).map((one) => (one as { readonly value: ReadonlyArray<unknown> }).value) // lists
+        asked.push(kinds!.map((kind, index) => [kind, afters![index], uptos![index]]))
+        return [{ last_group: "", is_round: false, looked: 256, passed: 256, next_ms: null, took_ms: 0, was_ready: false, ...stops[asked.length - 1] }]
+      })
+    const { claim } = JobClaims.make(rows, yield* JobNews)
+    const claiming = claim({ kinds: ["submit", "deliver"], limit: 1, visibilityTimeout: Duration.minutes(1), inFlightMax: 1 })
+
+    yield* claiming
+    yield* claiming
+
+    const [one, begun] = asked[0]![0] as [string, string]
+    const other = one === "submit" ? "deliver" : "submit"
+    assert.deepStrictEqual(asked, [
+      [[one, begun, null], [other, "", null], [one, "", begun]],
+      [[one, "x", null], [other, "", null], [one, "", begun]],
+      [[other, "m", null], [one, "", begun]],
+      [[one, "n", begun]],
+      [[one, "n", null], [other, "", null], [one, "", "n"]]
+    ])
+  }).pipe(Effect.provide(Layer.fresh(layerLocal)))
+)
+
 layer(Layer.provideMerge(layerLocal, TestDatabase.layer()), { excludeTestServices: true })("a claim beside another", (it) => {
   it.effect("is soon made again where the other makes jobs ready that it leaves, for nobody tells of them", () =>
     Effect.gen(function* () {
