@@ -115,6 +115,27 @@ layer(cluster, { excludeTestServices: true, timeout: 120_000 })("several hosts",
     })
   )
 
+  it.effect("that all refuse for one reason are an error with its code, and with none where they differ", () =>
+    Effect.gen(function* () {
+      const refusing = Effect.fnUntraced(function* (code: string) {
+        const fields = ["SFATAL", "VFATAL", `C${code}`, `Mrefused by ${code}`, ""].map((field) => `${field}\0`).join("")
+        const head = Buffer.from("E\0\0\0\0")
+        head.writeInt32BE(4 + fields.length, 1)
+        const server = net.createServer((socket) => {
+          socket.on("error", () => undefined).once("data", () => socket.end(Buffer.concat([head, Buffer.from(fields)])))
+        })
+        server.listen(0, "127.0.0.1")
+        yield* Effect.promise(() => once(server, "listening"))
+        yield* Effect.addFinalizer(() => Effect.sync(() => void server.close()))
+        return `127.0.0.1:${(server.address() as net.AddressInfo).port}` // it listens
+      })
+      const [one, other, third] = [yield* refusing("28P01"), yield* refusing("28P01"), yield* refusing("3D000")]
+      const codeFrom = (hosts: string) => Effect.map(Effect.flip(Effect.flatMap(opened(`postgres://ada@${hosts}/db`), ({ rows }) => rows(where))), Database.codeOf)
+
+      assert.deepStrictEqual([yield* codeFrom(`${one},${other}`), yield* codeFrom(`${one},${third}`)], ["28P01", ""])
+    })
+  )
+
   it.effect("wait for the connections that there are while the primary has room for no more", () =>
     Effect.gen(function* () {
       const { primary, standby } = yield* Cluster
