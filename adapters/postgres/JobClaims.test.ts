@@ -62,6 +62,26 @@ describe("a wait for work", () => {
     }).pipe(Effect.provide(Layer.fresh(layerLocal)))
   )
 
+  it.effect("is short where any statement of the claim saw groups at their caps, and not for what an earlier claim saw", () =>
+    Effect.gen(function* () {
+      const answers = [{ is_round: false, looked: 256 }, { looked: 0 }, { looked: 0 }]
+      const rows: JobClaims.Rows = (...asked) => nothing(answers.shift()).rows(...asked)
+      const { claim, awaitWork } = JobClaims.make(rows, yield* JobNews)
+      const pauses: Array<number> = []
+      for (const _ of ["full", "empty"]) {
+        const claiming = yield* Effect.forkChild(claim({ kinds: ["submit"], limit: 1, visibilityTimeout: Duration.minutes(1), inFlightMax: 1 }))
+        yield* TestClock.adjust("1 second")
+        yield* Fiber.join(claiming)
+        const waiting = yield* Effect.forkChild(awaitWork(["submit"], Duration.minutes(1)), { startImmediately: true })
+        const begun = yield* Clock.currentTimeMillis
+        while (waiting.pollUnsafe() === undefined) yield* TestClock.adjust("10 millis")
+        pauses.push((yield* Clock.currentTimeMillis) - begun)
+      }
+
+      assert.deepStrictEqual(pauses, [250, 60_000])
+    }).pipe(Effect.provide(Layer.fresh(layerLocal)))
+  )
+
   it.effect("lasts a second while the database is away, and no longer than it may", () =>
     Effect.gen(function* () {
       const away = Effect.fail(new QueueUnavailable({ cause: "away" }))
