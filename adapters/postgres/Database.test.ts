@@ -31,6 +31,10 @@ layer(TestDatabase.layer({ connectionsMax: 2 }))("a database", (it) => {
 
       assert.include(error.message + String(error.reason.cause), "json")
       assert.notInclude(inspect(error, { depth: null, showHidden: true }), "confidential")
+      // A statement that a function puts together, of what is in a row.
+      const inner = yield* Effect.flip(rows("do $$ begin execute 'selec ' || reverse('laitnedifnoc'); end $$"))
+      assert.include(inner.message + String(inner.reason.cause), "syntax error")
+      assert.notInclude(inspect(inner, { depth: null, showHidden: true }), "confidential")
     })
   )
 
