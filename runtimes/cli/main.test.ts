@@ -2,13 +2,16 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { spawn, spawnSync } from "node:child_process"
-import { appendFileSync, closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs"
-import { createServer } from "node:net"
+import { appendFileSync, closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { connect, createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { setTimeout as delay } from "node:timers/promises"
+import { onTestFinished } from "vitest"
 import * as Database from "../../adapters/postgres/Database.ts"
 import * as TestDatabase from "../../adapters/postgres/TestDatabase.ts"
 import * as Config from "../Config.ts"
+import type { DevFile } from "../dev/DataFolder.ts"
 
 const clean = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("MAILROOM_") && name !== "DATABASE_URL"))
 
@@ -171,6 +174,53 @@ describe("mailroom", () => {
         silent.close()
       }, 60_000)
     }
+  })
+
+  describe("at a Ctrl-C", () => {
+    /** A `dev` with a request under way, which it finishes when it is let. */
+    const busy = async () => {
+      const data = mkdtempSync(join(tmpdir(), "mailroom-signals-"))
+      onTestFinished(() => rmSync(data, { recursive: true, force: true }))
+      const child = spawn(process.execPath, [join(import.meta.dirname, "main.ts"), "dev", "--memory", "--data", data, "--port", "0"], { env: clean })
+      onTestFinished(() => void child.kill("SIGKILL"))
+      const ended = new Promise<number | null>((resolve) => child.once("exit", resolve))
+      let said = ""
+      await new Promise<void>((resolve) => child.stdout.on("data", (chunk: Buffer) => (said += chunk.toString()).includes("line by line") && resolve()))
+      const { apiKey, baseUrl }: DevFile = JSON.parse(readFileSync(join(data, "dev.json"), "utf8"))
+      const { port, hostname } = new URL(baseUrl)
+      const socket = connect(Number(port), hostname)
+      socket.on("error", () => {})
+      const answer = new Promise<string>((resolve) => {
+        socket.once("data", (chunk) => resolve(chunk.toString().split("\r\n")[0]!))
+        socket.once("close", () => resolve("no answer"))
+      })
+      const head = `POST /v1/attachments HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${apiKey}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n`
+      await new Promise<void>((resolve) => socket.write(head, () => resolve()))
+      await fetch(`${baseUrl}/healthz`) // by now it has the bytes before
+      return { child, ended, answer, finish: () => socket.write("{}"), refuses: () => fetch(`${baseUrl}/healthz`).then(() => false, () => true) }
+    }
+
+    it("finishes what is under way, also where npm passes on what the terminal has sent already", async () => {
+      const { answer, child, ended, finish, refuses } = await busy()
+
+      child.kill("SIGINT")
+      while (!(await refuses())) await delay(5)
+      child.kill("SIGINT")
+      await delay(50)
+      finish()
+
+      assert.deepStrictEqual([await answer, await ended], ["HTTP/1.1 400 Bad Request", 0])
+    }, 60_000)
+
+    it("stops at once at another", async () => {
+      const { answer, child, ended } = await busy()
+
+      child.kill("SIGINT")
+      await delay(700)
+      child.kill("SIGINT")
+
+      assert.deepStrictEqual([await answer, await ended], ["no answer", 130])
+    }, 60_000)
   })
 
   describe("repeats no credential, whichever setting it was put into", () => {

@@ -56,10 +56,19 @@ const leaveBehind = (): void => {
 // Whoever closes our output does not want to read it; the service goes on.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {})
 
+/** Seconds. A terminal sends a Ctrl-C to all that run in it; npm passes its own on, and so do others who start programs. */
+const sameCtrlC = 0.5
+
 // The first signal lets what is under way finish; the second does not wait for it.
 let signals = 0
+let interruptedAt = -Infinity
 for (const signal of ["SIGINT", "SIGTERM"] as const) {
   process.on(signal, () => {
+    if (signal === "SIGINT") {
+      const now = process.uptime()
+      if (now - interruptedAt < sameCtrlC) return
+      interruptedAt = now
+    }
     signals += 1
     if (signals > 1) process.exit(130)
     // For a person; on a pipe, standard error is JSON lines.
