@@ -4,6 +4,7 @@
  * away ends the command, without a word.
  */
 import { Data, Effect, Stdio, Stream } from "effect"
+import { fstatSync, writeSync } from "node:fs"
 import { CommandFailed, usage } from "./CommandFailed.ts"
 
 export interface Line {
@@ -16,10 +17,22 @@ export interface Line {
 /** Nobody reads standard output any more. */
 export class OutputClosed extends Data.TaggedError("OutputClosed")<{}> {}
 
-/** Writes text, and waits until it is taken. */
+/** Writes text, and waits until all of it is taken. */
 export const print = (text: string): Effect.Effect<void, OutputClosed | CommandFailed> =>
-  Effect.callback((resume) => {
+  Effect.suspend(() => (fstatSync(process.stdout.fd).isFile() ? intoFile(text) : intoStream(text)))
+
+const intoStream = (text: string) =>
+  Effect.callback<void, OutputClosed | CommandFailed>((resume) => {
     process.stdout.write(text, (error) => resume(error == null ? Effect.void : Effect.fail(unwritten(error))))
+  })
+
+/** A disk that is getting full takes the beginning, and says how much: Node's stream over a file does not look, and goes on as if it were all. */
+const intoFile = (text: string) =>
+  Effect.try({
+    try: () => {
+      for (let rest = Buffer.from(text); rest.length > 0; ) rest = rest.subarray(writeSync(process.stdout.fd, rest))
+    },
+    catch: (error) => unwritten(error as Error) // node:fs throws errors
   })
 
 const unwritten = (error: Error): OutputClosed | CommandFailed =>

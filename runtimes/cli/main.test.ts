@@ -138,6 +138,19 @@ describe("mailroom", () => {
     assert.deepStrictEqual([unread.stdout, unread.stderr], ["0\n", ""])
   }, 60_000)
 
+  it("ends with 1 where a file takes the beginning of what it has to say, and no more", () => {
+    const folder = mkdtempSync(join(tmpdir(), "mailroom-short-"))
+    onTestFinished(() => rmSync(folder, { recursive: true }))
+    const line = `'${process.execPath}' '${join(import.meta.dirname, "main.ts")}' openapi`
+
+    const cut = spawnSync("bash", ["-c", `ulimit -f 64; ${line} > '${join(folder, "cut")}'`], { env: clean, encoding: "utf8" })
+    const whole = spawnSync("bash", ["-c", `${line} > '${join(folder, "whole")}'; ${line} >> '${join(folder, "whole")}'`], { env: clean, encoding: "utf8" })
+
+    assert.deepStrictEqual([cut.status, cut.stderr], [1, "mailroom: standard output cannot be written: EFBIG: file too large, write\n"])
+    assert.deepStrictEqual([whole.status, whole.stderr], [0, ""])
+    assert.strictEqual(readFileSync(join(folder, "whole"), "utf8"), mailroom("openapi").stdout.repeat(2))
+  }, 60_000)
+
   describe("told to stop before the database has answered", () => {
     const unfinished = "mailroom: stopped before its end: what was asked for may be done or not\n"
     const cases: ReadonlyArray<readonly [line: string, signal: NodeJS.Signals, status: number, said: string]> = [
