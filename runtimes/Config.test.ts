@@ -254,7 +254,7 @@ describe("Config", () => {
     Effect.gen(function* () {
       const variables = { MAILROOM_SMTP_HOST: "relay.example", MAILROOM_SMTP_USER: "ada", MAILROOM_SMTP_PASSWORD: "lace\0love" }
 
-      assert.deepStrictEqual(yield* faultsOf(variables), ["MAILROOM_SMTP_PASSWORD wants a password"])
+      assert.deepStrictEqual(yield* faultsOf(variables), ["MAILROOM_SMTP_PASSWORD wants a password, in one line"])
       const config = yield* Config.load({ ...variables, MAILROOM_SMTP_PASSWORD: "lacelove" })
       assert.notInclude(JSON.stringify(config), "lacelove")
     })
@@ -303,7 +303,7 @@ describe("Config", () => {
       ["MAILROOM_API_KEY", "svc_live_lovelace", "lovelace\0"]
     ]
 
-    const inFile = (text: string) => {
+    const inFile = (text: string | Buffer) => {
       const folder = mkdtempSync(join(tmpdir(), "mailroom-config-"))
       onTestFinished(() => rmSync(folder, { recursive: true }))
       writeFileSync(join(folder, "secret"), text)
@@ -337,6 +337,28 @@ describe("Config", () => {
         })
       )
     }
+
+    it("are the text of their file without a mark at its beginning, and of UTF-8 alone", () => {
+      const read = (content: string | Buffer) => {
+        const { config, faults } = Config.read({ MAILROOM_SMTP_HOST: "mail.example", MAILROOM_SMTP_USER: "ada", MAILROOM_SMTP_PASSWORD_FILE: inFile(content) })
+        return config?.smtpPassword == null ? faults.map((fault) => fault.replace(/: \/.*\/secret/, "")) : [...faults, Redacted.value(config.smtpPassword)]
+      }
+
+      assert.deepStrictEqual(read("\ufefflövelace\r\n"), ["lövelace"])
+      for (const other of [Buffer.from("lövelace\n", "latin1"), Buffer.from("\ufefflovelace\n", "utf16le")]) {
+        assert.deepStrictEqual(read(other), ["MAILROOM_SMTP_PASSWORD_FILE is not in UTF-8"])
+      }
+      assert.deepStrictEqual(read("lovelace\n\n"), ["the file of MAILROOM_SMTP_PASSWORD_FILE wants a password, in one line"])
+    })
+
+    it("and who signs in with them have no end of a line in them, which no server would take", () => {
+      const passwords = ["MAILROOM_SMTP_USER", "MAILROOM_SMTP_PASSWORD", "MAILROOM_SES_SECRET_ACCESS_KEY", "MAILROOM_INBOUND_RSPAMD_PASSWORD"]
+      for (const name of passwords) {
+        for (const end of ["\n", "\r\n"]) {
+          assert.isTrue(Config.read({ [name]: `lovelace${end}` }).faults.some((fault) => fault.startsWith(name) && fault.endsWith(", in one line")), name)
+        }
+      }
+    })
 
     it.effect("are not taken from two places, nor from a file that is not there", () =>
       Effect.gen(function* () {

@@ -6,7 +6,6 @@
  */
 import { Data, Effect, Layer, Option, References, Result, type Redacted } from "effect"
 import { GlobalFlag } from "effect/cli"
-import { readFileSync } from "node:fs"
 import { isIP } from "node:net"
 import * as Hosts from "../adapters/postgres/Hosts.ts"
 import { defaults, Settings, type SettingsShape } from "../core/Settings.ts"
@@ -144,13 +143,14 @@ export const textOf = (
   const file = variables[inFile] ?? ""
   if (file !== "") {
     if ((text ?? "") !== "") return Result.fail(`${name} and ${inFile} are both set; one of them is too many`)
-    const read = Result.try({ try: () => readFileSync(file, "utf8").replace(/\r?\n$/, ""), catch: FileFault.unreadable(inFile) })
-    // Nothing would be the same as not being set: the one who named the file would look for the fault elsewhere.
-    return Result.flatMap(read, (held) =>
-      held.trim() === ""
-        ? Result.fail(`${inFile}: ${file} holds nothing; it wants a file that holds the secret`)
-        : Result.succeed({ name: `the file of ${inFile}`, text: held })
-    )
+    return Result.flatMap(FileFault.bytesOf(inFile, file), (bytes) => {
+      const held = FileFault.textOf(bytes)
+      // It would be a secret with other letters in it: the one who is not let in with it would look for the fault elsewhere.
+      if (held === null) return Result.fail(`${inFile}: ${file} is not in UTF-8`)
+      // Nothing would be the same as not being set.
+      if (held.trim() === "") return Result.fail(`${inFile}: ${file} holds nothing; it wants a file that holds the secret`)
+      return Result.succeed({ name: `the file of ${inFile}`, text: held.replace(/\r?\n$/, "") })
+    })
   }
   const theirs = alias === undefined ? undefined : variables[alias]
   // A host, or another project's shell, may mean something else by a name that is not ours; but not by such a URL.
@@ -305,7 +305,7 @@ export const configurationMarkdown = (): string =>
     "One that is empty is as good as not set where there is no default, and a fault where there is one. This page is generated: `npm run docs`.",
     "",
     "A setting marked \u{1F512} is secret: it is printed nowhere, and may stand in a file instead, named by the setting's name with `_FILE`",
-    "behind it (`MAILROOM_DATABASE_URL_FILE=/run/secrets/database`). The end of its last line is cut off. Such a file is for its owner only.",
+    "behind it (`MAILROOM_DATABASE_URL_FILE=/run/secrets/database`). It is UTF-8, and the end of its last line is cut off. Such a file is for its owner only.",
     "",
     "| setting | default | wants | about |",
     "|---|---|---|---|",

@@ -251,18 +251,18 @@ export const settings = {
   }),
   smtpUser: setting({
     name: "MAILROOM_SMTP_USER",
-    wants: "a user name",
+    wants: "a user name, in one line",
     about: "Whom to sign in as. Without it nobody signs in.",
     fallback: "",
-    parse: Values.optional(Values.anyText)
+    parse: Values.optional(Values.line)
   }),
   smtpPassword: setting({
     name: "MAILROOM_SMTP_PASSWORD",
-    wants: "a password",
+    wants: "a password, in one line",
     about: "That user's password.",
     fallback: "",
     isSecret: true,
-    parse: Values.optional(Values.secret(Values.anyText))
+    parse: Values.optional(Values.secret(Values.line))
   }),
   smtpCa: setting({
     name: "MAILROOM_SMTP_CA_FILE",
@@ -294,11 +294,11 @@ export const settings = {
   }),
   sesSecretAccessKey: setting({
     name: "MAILROOM_SES_SECRET_ACCESS_KEY",
-    wants: "a secret access key",
+    wants: "a secret access key, in one line",
     about: "That key's secret.",
     fallback: "",
     isSecret: true,
-    parse: Values.optional(Values.secret(Values.anyText))
+    parse: Values.optional(Values.secret(Values.line))
   }),
   sesConfigurationSet: setting({
     name: "MAILROOM_SES_CONFIGURATION_SET",
@@ -437,11 +437,11 @@ export const settings = {
   }),
   inboundRspamdPassword: setting({
     name: "MAILROOM_INBOUND_RSPAMD_PASSWORD",
-    wants: "a password",
+    wants: "a password, in one line",
     about: "Its password, if it wants one.",
     fallback: "",
     isSecret: true,
-    parse: Values.optional(Values.secret(Values.anyText))
+    parse: Values.optional(Values.secret(Values.line))
   }),
   inboundHealthPort: setting({
     name: "MAILROOM_INBOUND_HEALTH_PORT",

@@ -23,6 +23,9 @@ export const optional = <A>(parse: (text: string) => Parsed<A>) => (text: string
 
 export const anyText = (text: string): Parsed<string> => (text.includes("\0") ? Result.fail(text) : Result.succeed(text))
 
+/** What is shown to a server as it stands. The end of a line is none of it, which `echo` puts behind a value that is encoded for a Secret. */
+export const line = (text: string): Parsed<string> => (/[\0\r\n]/.test(text) ? Result.fail(text) : Result.succeed(text))
+
 /** A text of this form. */
 export const matching = (form: RegExp) => (text: string): Parsed<string> => (form.test(text) ? Result.succeed(text) : Result.fail(text))
 

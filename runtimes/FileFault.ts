@@ -1,5 +1,5 @@
 /** Why a file that somebody named cannot be used, in words: the system's are for programmers. */
-import { Effect } from "effect"
+import { Effect, Result } from "effect"
 import { readFileSync } from "node:fs"
 
 const reasons: Readonly<Record<string, string>> = {
@@ -39,6 +39,14 @@ export const folderReasonOf = (cause: unknown): string => {
 export const unreadable = (setting: string) => (cause: unknown): string =>
   `${setting}: ${reasonOf(cause)}; it wants the path of a file that is there, and that this user may read`
 
-/** The text of a file that a setting names; or what is wrong. */
+/** What a file that a setting names holds; or what is wrong. */
+export const bytesOf = (setting: string, file: string): Result.Result<Uint8Array, string> =>
+  Result.try({ try: () => readFileSync(file), catch: unreadable(setting) })
+
+/** The same as text, without the mark that some editors put before UTF-8. */
 export const read = (setting: string, file: string): Effect.Effect<string, string> =>
-  Effect.try({ try: () => readFileSync(file, "utf8"), catch: unreadable(setting) })
+  Effect.suspend(() => Effect.fromResult(Result.map(bytesOf(setting, file), (bytes) => new TextDecoder().decode(bytes))))
+
+/** The text of these bytes, without such a mark; null if they are no UTF-8. */
+export const textOf = (bytes: Uint8Array): string | null =>
+  Result.getOrNull(Result.try(() => new TextDecoder("utf-8", { fatal: true }).decode(bytes)))

@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Logger, Stream } from "effect"
-import { readFileSync } from "node:fs"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { createServer, type AddressInfo } from "node:net"
+import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Agent } from "undici"
 import { vi } from "vitest"
@@ -81,6 +82,18 @@ describe("the mail server's files", () => {
       assert.lengthOf(faults, 2)
       assert.match(faults[0]!, /^MAILROOM_SMTP_CA_FILE: no such file; it wants the path of a file /)
       assert.match(faults[1]!, /^MAILROOM_DKIM_FILE: .* wants a JSON list of/)
+    })
+  )
+
+  it.effect("may begin with a mark that they are UTF-8", () =>
+    Effect.gen(function* () {
+      const folder = mkdtempSync(join(tmpdir(), "mailroom-outbound-"))
+      yield* Effect.addFinalizer(() => Effect.sync(() => rmSync(folder, { recursive: true })))
+      writeFileSync(join(folder, "dkim.json"), "\ufeff[]")
+
+      const options = yield* Outbound.smtpOptions(yield* Config.load({ MAILROOM_SMTP_HOST: "relay.example", MAILROOM_DKIM_FILE: join(folder, "dkim.json") }))
+
+      assert.deepStrictEqual(options?.dkim, [])
     })
   )
 })
