@@ -8,7 +8,7 @@ import { print, untilClosed } from "./Streams.ts"
 
 const look = Effect.fnUntraced(function* ({ json }: { readonly json: boolean }) {
   // Every adapter comes with it: too much to load for the commands beside it.
-  const [{ examine }, { line }] = yield* Effect.promise(() =>
+  const [{ examine }, { document, line }] = yield* Effect.promise(() =>
     Promise.all([import("../doctor/main.ts"), import("../doctor/Findings.ts")])
   )
   const counts = { ok: 0, warn: 0, fail: 0 }
@@ -18,7 +18,7 @@ const look = Effect.fnUntraced(function* ({ json }: { readonly json: boolean }) 
     began: (check) => (isWatched ? say(`${clear}      ${check} …`) : Effect.void),
     found: (finding: Finding) => {
       counts[finding.status] += 1
-      return say(json ? `${JSON.stringify(finding)}\n` : `${clear}${line(finding)}\n`)
+      return say(json ? `${document(finding)}\n` : `${clear}${line(finding)}\n`)
     }
   }
   yield* examine(Config.environment(), reader)

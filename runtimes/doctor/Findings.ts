@@ -1,5 +1,6 @@
 /** What the doctor finds: one finding a line, each with what to do about it, told as soon as it is known. */
 import { Effect } from "effect"
+import { oneLine, visible } from "../TerminalText.ts"
 
 export type Status = "ok" | "warn" | "fail"
 
@@ -45,11 +46,16 @@ export const unbroken =
 
 const patience = "60 seconds"
 
-/** For a person. */
+/** For a person. Servers' own words are in it, of as many lines as they like. */
 export const line = ({ check, status, message, advice }: Finding): string =>
   [
-    `${words[status]} ${check.padEnd(12)} ${message}`,
-    ...(advice === null ? [] : [`${" ".repeat(6 + 12 + 1)}→ ${advice}`])
+    `${words[status]} ${check.padEnd(12)} ${within(message)}`,
+    ...(advice === null ? [] : [`${" ".repeat(6 + 12 + 1)}→ ${within(advice)}`])
   ].join("\n")
+
+const within = (text: string): string => oneLine(text.replaceAll("\r\n", "\n"))
+
+/** For a machine. */
+export const document = (finding: Finding): string => visible(JSON.stringify(finding))
 
 const words: Record<Status, string> = { ok: "ok   ", warn: "warn ", fail: "FAIL " }
