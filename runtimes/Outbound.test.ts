@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Logger, Stream } from "effect"
+import { Effect, Layer, Logger, Result, Stream } from "effect"
+import { generateKeyPairSync } from "node:crypto"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { createServer, type AddressInfo } from "node:net"
 import { tmpdir } from "node:os"
@@ -94,6 +95,26 @@ describe("the mail server's files", () => {
       const options = yield* Outbound.smtpOptions(yield* Config.load({ MAILROOM_SMTP_HOST: "relay.example", MAILROOM_DKIM_FILE: join(folder, "dkim.json") }))
 
       assert.deepStrictEqual(options?.dkim, [])
+    })
+  )
+
+  it.effect("hold keys that can sign, or are named with the key", () =>
+    Effect.gen(function* () {
+      const folder = mkdtempSync(join(tmpdir(), "mailroom-outbound-"))
+      yield* Effect.addFinalizer(() => Effect.sync(() => rmSync(folder, { recursive: true })))
+      const file = join(folder, "dkim.json")
+      const config = yield* Config.load({ MAILROOM_SMTP_HOST: "relay.example", MAILROOM_DKIM_FILE: file })
+      const saidOf = (entry: object) => {
+        writeFileSync(file, JSON.stringify([entry]))
+        return Effect.map(Effect.result(Outbound.smtpOptions(config)), (options) => (Result.isSuccess(options) ? "good" : options.failure.faults.join()))
+      }
+      const key = generateKeyPairSync("ed25519").privateKey.export({ type: "pkcs8", format: "pem" })
+
+      assert.strictEqual(yield* saidOf({ domain: "mail.example", selector: "s1", privateKey: key }), "good")
+      const cut = yield* saidOf({ domain: "mail.example", selector: "s1", privateKey: String(key).slice(0, 60) })
+      assert.match(cut, /^MAILROOM_DKIM_FILE: \S+: the DKIM key s1 at mail\.example is no private key in PEM/)
+      assert.notInclude(cut, String(key).slice(30, 50))
+      assert.match(yield* saidOf({ domain: "mail.example", selector: "s_1", privateKey: key }), /^MAILROOM_DKIM_FILE: .* the DKIM selector at mail\.example is no host name$/)
     })
   )
 })

@@ -11,6 +11,7 @@ import * as PostmarkMailProvider from "../adapters/postmark/PostmarkMailProvider
 import * as PostmarkNotificationIntake from "../adapters/postmark/PostmarkNotificationIntake.ts"
 import * as SandboxMailProvider from "../adapters/sandbox/SandboxMailProvider.ts"
 import * as SesNotificationIntake from "../adapters/ses/SesNotificationIntake.ts"
+import * as Dkim from "../adapters/smtp/Dkim.ts"
 import * as PipeliningSmtpMailProvider from "../adapters/smtp/PipeliningSmtpMailProvider.ts"
 import * as UndiciWebhookTransport from "../adapters/undici/UndiciWebhookTransport.ts"
 import { authority } from "../core/model/Authority.ts"
@@ -41,7 +42,13 @@ const dkimKeys = Effect.fnUntraced(function* (file: string) {
       () => new ConfigFaults({ faults: [`${settings.dkimFile.name}: ${file} wants a JSON list of {domain, selector, privateKey}`] })
     )
   )
-  return keys.map(({ domain, selector, privateKey }) => ({ domain, selector, privateKey: Redacted.make(privateKey) }))
+  const redacted = keys.map(({ domain, selector, privateKey }) => ({ domain, selector, privateKey: Redacted.make(privateKey) }))
+  // Here, and not first where mail is sent: the doctor looks at no more than this.
+  yield* Effect.try({
+    try: () => Dkim.signer(redacted),
+    catch: (cause) => new ConfigFaults({ faults: [`${settings.dkimFile.name}: ${file}: ${cause instanceof Error ? cause.message : String(cause)}`] })
+  })
+  return redacted
 })
 
 /** What the mail server is spoken to with; null if there is none. Fails with every file at fault. */
