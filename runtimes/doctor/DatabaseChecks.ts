@@ -211,12 +211,12 @@ const indexes = Effect.fnUntraced(function* (says: Voice) {
 
 const rights = Effect.fnUntraced(function* (says: Voice) {
   const { sql } = yield* Postgres.Database
-  const [found] = yield* sql<{ user: string; there: boolean; usable: boolean | null }>`
-    select current_user::text as user, to_regnamespace('mailroom') is not null as there,
+  const [found] = yield* sql<{ user: string; quoted: string; there: boolean; usable: boolean | null }>`
+    select current_user::text as user, quote_ident(current_user) as quoted, to_regnamespace('mailroom') is not null as there,
       has_schema_privilege(to_regnamespace('mailroom'), 'usage') as usable`
-  const { user, there, usable } = found!
+  const { user, quoted, there, usable } = found!
   if (!there) return yield* says.fail("there is no schema mailroom yet", "Run `mailroom migrate`.")
-  if (usable !== true) return yield* says.fail(`${user} may not use the schema mailroom`, `grant usage on schema mailroom to ${user}`)
+  if (usable !== true) return yield* says.fail(`${user} may not use the schema mailroom`, `grant usage on schema mailroom to ${quoted}`)
   const closed = yield* sql<{ name: string }>`
     select c.relname::text as name from pg_class c
     where c.relnamespace = to_regnamespace('mailroom') and (
@@ -227,11 +227,24 @@ const rights = Effect.fnUntraced(function* (says: Voice) {
         -- An identity column's is used with the right to insert.
         and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'i'))
     order by 1`
-  if (closed.length === 0) return yield* says.ok(`${user} may read and write every table`)
-  yield* says.fail(
-    `${user} may not read and write ${closed.map(({ name }) => name).join(", ")}`,
-    `grant select, insert, update, delete on all tables in schema mailroom to ${user}`
-  )
+  if (closed.length > 0) {
+    yield* says.fail(
+      `${user} may not read and write ${closed.map(({ name }) => name).join(", ")}`,
+      `grant select, insert, update, delete on all tables in schema mailroom to ${quoted}`
+    )
+  }
+  // Everybody may, unless that was taken away, as hardened databases do.
+  const uncalled = yield* sql<{ name: string }>`
+    select distinct p.proname::text as name from pg_proc p
+    where p.pronamespace = to_regnamespace('mailroom') and p.prorettype <> 'trigger'::regtype and not has_function_privilege(p.oid, 'execute')
+    order by 1`
+  if (uncalled.length > 0) {
+    yield* says.fail(
+      `${user} may not call ${uncalled.map(({ name }) => name).join(", ")}`,
+      `grant execute on all functions in schema mailroom to ${quoted}`
+    )
+  }
+  if (closed.length + uncalled.length === 0) yield* says.ok(`${user} may read and write every table`)
 })
 
 /** Who keeps others from reading or writing a table. Most locks are gone in a moment, as those of a migration are. */
