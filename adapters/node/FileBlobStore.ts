@@ -164,10 +164,13 @@ const make = Effect.fnUntraced(function* (options: Options) {
   return BlobStore.of({ writer, enclose: enclosedAtOnce(writer), read, olderThan, remove })
 })
 
-/** Whether a blob is in a folder. The folder is not made. */
+/** Whether a blob is in a folder. The folder is not made. Who asks may give it up, for a look leaves nothing half done. */
 export const holds = ({ directory }: Options, tenantId: string, sha256: string): Effect.Effect<boolean, BlobUnavailable> =>
   isTenantId(tenantId) && isDigest(sha256)
-    ? Effect.map(writtenAt(pathIn(resolve(directory), tenantId, sha256)), (at) => !Number.isNaN(at))
+    ? tried(() => fs.stat(pathIn(resolve(directory), tenantId, sha256))).pipe(
+        Effect.as(true),
+        Effect.catchIf(isAbsent, () => Effect.succeed(false))
+      )
     : Effect.succeed(false)
 
 const pathIn = (directory: string, tenantId: string, sha256: string): string =>
@@ -179,8 +182,10 @@ const isDigest = (text: string): boolean => /^[0-9a-f]{64}$/.test(text)
 const isFan = (text: string): boolean => /^[0-9a-f]{2}$/.test(text)
 
 /** Not interruptible: what the file system has begun it finishes, and nothing else may begin before. */
-const io = <A>(run: () => Promise<A>): Effect.Effect<A, BlobUnavailable> =>
-  Effect.uninterruptible(Effect.tryPromise({ try: run, catch: (cause) => new BlobUnavailable({ cause }) }))
+const io = <A>(run: () => Promise<A>): Effect.Effect<A, BlobUnavailable> => Effect.uninterruptible(tried(run))
+
+const tried = <A>(run: () => Promise<A>): Effect.Effect<A, BlobUnavailable> =>
+  Effect.tryPromise({ try: run, catch: (cause) => new BlobUnavailable({ cause }) })
 
 const codeOf = ({ cause }: BlobUnavailable): unknown =>
   typeof cause === "object" && cause !== null && "code" in cause ? cause.code : undefined

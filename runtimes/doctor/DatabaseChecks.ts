@@ -1,5 +1,5 @@
 /** The database, as a deployment needs it. One connection, and nothing but reads. */
-import { Effect, Layer, Redacted, Result } from "effect"
+import { Effect, Layer, Option, Redacted, Result } from "effect"
 import { isSqlError, type SqlError } from "effect/sql/SqlError"
 import * as FileBlobStore from "../../adapters/node/FileBlobStore.ts"
 import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
@@ -359,15 +359,21 @@ const blobs = ({ blobs: place }: Deployment) => Effect.fnUntraced(function* (say
       union (select tenant_id, mime_sha256 from mailroom.message order by id desc limit ${blobsTried})
     ) held where sha256 is not null` // a message has no blob until it is built
   if (tried.length === 0) return
-  const missing = yield* Effect.filter(tried, ({ isInDatabase, tenantId, sha256 }) =>
+  const where = place === "postgres" ? "the database" : place.directory
+  const looked = yield* Effect.filter(tried, ({ isInDatabase, tenantId, sha256 }) =>
     place === "postgres" ? Effect.succeed(!isInDatabase) : Effect.map(FileBlobStore.holds(place, tenantId, sha256), (isHeld) => !isHeld)
-  )
+  ).pipe(Effect.timeoutOption("10 seconds"))
+  if (Option.isNone(looked)) {
+    return yield* says.fail(
+      `${where} does not answer within 10 seconds`,
+      "Look at its disk, or at the way to it: whatever wants an attachment waits as long."
+    )
+  }
+  const missing = looked.value
   if (missing.length === 0) return yield* says.ok("the oldest and the newest are where they are looked for")
   const elsewhere = place === "postgres" ? 0 : missing.filter(({ isInDatabase }) => isInDatabase).length
   yield* says.fail(
-    `of ${tried.length} that messages and attachments refer to ${missing.length} ${missing.length === 1 ? "is" : "are"} not in ${
-      place === "postgres" ? "the database" : place.directory
-    }${elsewhere === 0 ? "" : `; the database has ${elsewhere} of them`}`,
+    `of ${tried.length} that messages and attachments refer to ${missing.length} ${missing.length === 1 ? "is" : "are"} not in ${where}${elsewhere === 0 ? "" : `; the database has ${elsewhere} of them`}`,
     `Set ${settings.blobs.name} to where they are, or mount its disk: nothing is moved when it is changed.`
   )
 }, (effect, says) =>
