@@ -460,6 +460,11 @@ describe("Config", () => {
     }
   })
 
+  it("takes what is empty for not set where a runtime has a default of its own", () => {
+    const allowed = (text: string) => Config.read({ MAILROOM_WEBHOOK_ALLOWED_ADDRESSES: text }, { mode: "development", webhookAllowedAddresses: "::1" }).config?.webhookAllowedAddresses
+    assert.deepStrictEqual([allowed(""), allowed("10.0.0.0/8")], [["::1"], ["10.0.0.0/8"]])
+  })
+
   it.effect("knows all its settings, so that a mistyped one is named, and a file of one that is no secret", () =>
     Effect.gen(function* () {
       for (const name of ["MAILROOM_PROT", "MAILROOM_PORT_FILE"]) {

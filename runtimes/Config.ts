@@ -57,7 +57,10 @@ export const read = (
       faults.push(given.failure)
       continue
     }
-    const { name, text } = given.success ?? { name: setting.name, text: defaults[key as keyof Config] ?? setting.fallback } // keys of the literal above
+    const fallback = { name: setting.name, text: defaults[key as keyof Config] ?? setting.fallback } // keys of the literal above
+    // Where the table has no default, empty is not set, and a runtime may have one all the same.
+    const isSet = given.success !== null && (given.success.text !== "" || setting.fallback !== "")
+    const { name, text } = isSet ? given.success : fallback
     const parsed = setting.parse(text)
     if (Result.isSuccess(parsed)) values.set(key, parsed.success)
     else if (!links.has(name)) faults.push(`${name} ${isRepeated(setting, text) ? `is ${JSON.stringify(text)}; it ` : ""}wants ${setting.wants}`)
