@@ -26,28 +26,34 @@ const withWorker = (run: (typeof Worker.Service)["run"], relay: Layer.Layer<Even
   )
 
 describe("the loops", () => {
-  it.effect("go on with a worker that breaks over and over, and leave time between", () =>
-    Effect.gen(function* () {
-      let [begun, told] = [0, 0]
-      const broken = Effect.suspend(() => {
-        begun += 1
-        return Effect.die(new Error("the queue's driver broke"))
+  const ways: ReadonlyArray<readonly [how: string, end: Effect.Effect<never>]> = [
+    ["breaks", Effect.die(new Error("the queue's driver broke"))],
+    ["is interrupted by an adapter", Effect.interrupt]
+  ]
+  for (const [how, end] of ways) {
+    it.effect(`go on with a worker that ${how} over and over, and leave time between`, () =>
+      Effect.gen(function* () {
+        let [begun, told] = [0, 0]
+        const broken = Effect.suspend(() => {
+          begun += 1
+          return end
+        })
+        const scope = yield* Scope.make()
+        yield* Layer.buildWithScope(withWorker(() => broken), scope).pipe(
+          Effect.provide(Logger.layer([Logger.make(() => void (told += 1))]))
+        )
+
+        yield* TestClock.adjust("1 minute")
+        const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void))
+        yield* TestClock.adjust("1 second")
+        yield* Fiber.join(closing)
+
+        assert.isAtLeast(begun, 30)
+        assert.isAtMost(begun, 120)
+        assert.strictEqual(told, begun)
       })
-      const scope = yield* Scope.make()
-      yield* Layer.buildWithScope(withWorker(() => broken), scope).pipe(
-        Effect.provide(Logger.layer([Logger.make(() => void (told += 1))]))
-      )
-
-      yield* TestClock.adjust("1 minute")
-      const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void))
-      yield* TestClock.adjust("1 second")
-      yield* Fiber.join(closing)
-
-      assert.isAtLeast(begun, 30)
-      assert.isAtMost(begun, 120)
-      assert.strictEqual(told, begun)
-    })
-  )
+    )
+  }
 
   it.effect("are over as soon as the jobs are that were under way", () =>
     Effect.gen(function* () {
@@ -69,14 +75,15 @@ describe("the loops", () => {
     })
   )
 
-  for (const how of ["does its work", "breaks"] as const) {
+  for (const how of ["does its work", "breaks", "is interrupted by an adapter"] as const) {
     it.effect(`go round each at its own pace, also where it ${how}`, () =>
       Effect.gen(function* () {
         const times: Record<string, number> = {}
         const tick = (name: string) =>
           Effect.suspend(() => {
             times[name] = (times[name] ?? 0) + 1
-            return how === "breaks" ? Effect.die(new Error("a bug")) : nothing
+            if (how === "breaks") return Effect.die(new Error("a bug"))
+            return how === "does its work" ? nothing : Effect.interrupt
           })
         const loops = Layer.provide(
           Loops.layer,

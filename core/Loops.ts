@@ -5,7 +5,7 @@
  * the domain checker each 10 seconds, retention each 10 minutes.
  * What breaks in a tick is logged, and the next one tries again.
  */
-import { Cause, Duration, Effect, Fiber, Layer } from "effect"
+import { Duration, Effect, Fiber, Layer } from "effect"
 import { CheckDomains } from "./jobs/CheckDomains.ts"
 import { EventRelay } from "./jobs/EventRelay.ts"
 import { Sweep } from "./jobs/Sweep.ts"
@@ -30,11 +30,12 @@ const lastRecords = Duration.seconds(1)
 /** What is said to have broken where the recording of it did. */
 const taken = "what providers have taken"
 
-/** A defect must not end a loop that everything waits for. */
+/**
+ * A defect must not end a loop that everything waits for, and neither must an adapter that interrupts whoever calls it. Of its
+ * own interruption a fiber is not asked.
+ */
 const unbroken = (name: string) => <A>(tick: Effect.Effect<A>): Effect.Effect<A | void> =>
-  Effect.catchCause(tick, (cause) =>
-    Cause.hasInterruptsOnly(cause) ? Effect.interrupt : Effect.logError(`${name} broke; it goes on`, cause)
-  )
+  Effect.catchCause(tick, (cause) => Effect.logError(`${name} broke; it goes on`, cause))
 
 /** One tick after the other, each so long after the one before. */
 export const every = <A, R>(interval: Duration.Input, name: string, tick: Effect.Effect<A, never, R>) =>

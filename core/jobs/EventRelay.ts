@@ -229,7 +229,7 @@ export class EventRelay extends Context.Service<
 
       /** What breaks one shard's relaying holds up no other's. */
       const apart = (relaying: Effect.Effect<number, StoreUnavailable>, shard: number) =>
-        Effect.catchCauseIf(relaying, (cause) => Cause.hasDies(cause), (cause) =>
+        Effect.catchCauseIf(relaying, (cause) => !Cause.hasFails(cause), (cause) =>
           Effect.gen(function* () {
             broken.set(shard, (yield* Clock.monotonicTimeNanos) + brokenPause)
             yield* Effect.logError("a shard could not be relayed; it is tried again", cause).pipe(Effect.annotateLogs({ shard }))

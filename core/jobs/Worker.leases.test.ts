@@ -310,6 +310,25 @@ describe("a lane", () => {
 })
 
 describe("a job that came to no end", () => {
+  for (const claims of [1, 3]) {
+    it.effect(`because an adapter interrupted it is told and counted as one that broke, and ends nobody else: claim ${claims}`, () =>
+      Effect.gen(function* () {
+        const count = Effect.map(Metric.value(Metrics.jobsEnded.submit.broken), ({ count }) => count)
+        const before = yield* count
+        const batches = { submit: [[leaseOf("submit", "interrupted", claims)], [leaseOf("submit", "next")]], deliver: [[leaseOf("deliver", "beside")]] }
+        const { did, lines, worker } = yield* running(batches, ({ token }) => (token === "interrupted" ? Effect.interrupt : Effect.as(Effect.sleep("5 seconds"), false)))
+
+        yield* TestClock.adjust("10 seconds")
+
+        assert.isUndefined(worker.pollUnsafe())
+        assert.includeMembers(did.map((one) => one.split(" ", 2).join(" ")), ["complete beside", "complete next"])
+        assert.strictEqual((yield* count) - before, 1)
+        assert.strictEqual(lines.length, 1)
+        assert.include(lines[0], "a job came to no end; its lease runs out and it comes again")
+      })
+    )
+  }
+
   it.effect("once is worked beside others, and twice when those have ended, its lease held meanwhile, and alone of its like", () =>
     Effect.gen(function* () {
       const leases = [leaseOf("submit", "first"), leaseOf("submit", "once", 2), leaseOf("submit", "twice", 3), leaseOf("submit", "other", 4)]

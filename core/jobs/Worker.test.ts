@@ -28,6 +28,8 @@ interface Options {
   readonly suspect?: Lease
   /** In this the queue breaks, for whoever claims anything else. */
   readonly broken?: "claim" | "awaitWork" | "release"
+  /** Then it interrupts whoever asks. */
+  readonly isInterrupted?: boolean
   /** It does not answer this, until so many milliseconds have passed. */
   readonly away?: "claim" | "complete"
   readonly backAfter?: number
@@ -43,10 +45,11 @@ interface Options {
 }
 
 /** A worker on a queue that has deliveries to claim, and those that follow one. */
-const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull = false, suspect, isInterrupting = false, broken, away, backAfter = Infinity, completed = [], millis = 1_000, jobMillis = 1, firstMillis = jobMillis }: Options = {}) {
+const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull = false, suspect, isInterrupting = false, broken, isInterrupted = false, away, backAfter = Infinity, completed = [], millis = 1_000, jobMillis = 1, firstMillis = jobMillis }: Options = {}) {
   const [worked, released]: [Array<string>, Array<string>] = [[], []]
   const limits: Array<number> = []
   let [claims, number, inFlight, inFlightMost, asked, isStopping] = [0, 1_000, 0, 0, 0, false]
+  const breaks = Effect.suspend(() => (isInterrupted ? Effect.interrupt : Effect.die(new Error("the queue broke"))))
   const queue: typeof JobQueue.Service = {
     offer: () => Effect.void,
     claim: ({ kinds, limit }) =>
@@ -54,7 +57,7 @@ const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull =
         if (away === "claim") return yield* unanswered
         if (!kinds.includes("deliver")) {
           asked += 1
-          if (broken === "claim") assert.fail("the queue broke")
+          if (broken === "claim") return yield* breaks
           return broken === "release" ? [leaseOf(2, 9), leaseOf(3, 9)] : [] // suspects: one is given back
         }
         claims += 1
@@ -69,11 +72,11 @@ const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull =
       ),
     extend: (lease) => Effect.succeed(lease),
     release: (lease) =>
-      Effect.sync(() => (broken === "release" ? assert.fail("the queue broke") : void released.push(lease.job.subject))),
+      broken === "release" ? breaks : Effect.sync(() => void released.push(lease.job.subject)),
     throttle: () => Effect.void,
     epoch: Effect.succeed("epoch"),
     awaitWork: (kinds, atMost) =>
-      broken === "awaitWork" && !kinds.includes("deliver") ? Effect.die(new Error("the queue broke")) : Effect.sleep(isInterrupting ? 10 : atMost)
+      broken === "awaitWork" && !kinds.includes("deliver") ? breaks : Effect.sleep(isInterrupting ? 10 : atMost)
   }
   const handle = (lease: Lease) =>
     Effect.gen(function* () {
@@ -195,6 +198,15 @@ describe("a lane of the worker", () => {
     it.effect(`finishes what it has under way while the queue breaks for another, which leaves time between: ${broken}`, () =>
       Effect.gen(function* () {
         const { worked, asked } = yield* running([], { broken, jobMillis: 500 })
+
+        assert.include(worked, "job 0")
+        assert.isAtMost(asked, 4, "claims of the other two")
+      })
+    )
+
+    it.effect(`finishes what it has under way while the queue interrupts whoever asks for another, which leaves time between: ${broken}`, () =>
+      Effect.gen(function* () {
+        const { worked, asked } = yield* running([], { broken, isInterrupted: true, jobMillis: 500 })
 
         assert.include(worked, "job 0")
         assert.isAtMost(asked, 4, "claims of the other two")

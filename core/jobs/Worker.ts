@@ -53,6 +53,9 @@ const completesMax = 12
 /** For how long a suspect is put off that may not be worked now. */
 const suspectPause = Duration.seconds(1)
 
+/** Nothing that the port knows of. Of its own interruption a fiber is not asked, so it is none of those here. */
+const isBroken = <E>(cause: Cause.Cause<E>): boolean => !Cause.hasFails(cause)
+
 /** What a claim in a lane has brought to work on. */
 interface Claimed {
   readonly fresh: ReadonlyArray<Lease>
@@ -131,7 +134,7 @@ export class Worker extends Context.Service<
             queue.extend(lease, visibilityTimeout).pipe(
               Effect.map((extended) => held.extended(extended)),
               Effect.catchTag("QueueUnavailable", () => Effect.void),
-              Effect.catchDefect(broke),
+              Effect.catchCauseIf(isBroken, broke),
               Effect.andThen(Effect.sync(wait)),
               Effect.catchTag("LeaseLost", () => Effect.sync(() => held.lost()))
             )
@@ -148,15 +151,15 @@ export class Worker extends Context.Service<
       const seldom = SeldomLog.make()
       const away = (error: QueueUnavailable) => seldom(Effect.logWarning("the job queue is away", error))
 
-      /** A defect of the queue: it ends no lane, and no job that is under way. */
-      const broke = (defect: unknown) => Effect.logError("the job queue broke; it is asked again", defect)
+      /** A defect of the queue, or that it interrupts whoever calls it: that ends no lane, and no job that is under way. */
+      const broke = <E>(cause: Cause.Cause<E>) => Effect.logError("the job queue broke; it is asked again", cause)
 
       /** What cannot be given back comes again when its lease runs out. */
       const giveBack = (lease: Lease, delay: Duration.Duration): Effect.Effect<void> =>
         Effect.catchTags(queue.release(lease, delay), {
           LeaseLost: () => Effect.void,
           QueueUnavailable: away
-        }).pipe(Effect.catchDefect(broke))
+        }).pipe(Effect.catchCauseIf(isBroken, broke))
 
       /** It would come again when its lease runs out, and that claim would count against it, though it broke nobody. */
       const completeLate = (lease: Lease): Effect.Effect<void> =>
@@ -198,19 +201,16 @@ export class Worker extends Context.Service<
       const work = (lease: Lease) => {
         const { kind, subject, realm } = lease.job
         const done = Effect.catchCause(hold(lease, (held) => workAndEnd(lease, held)), (cause) =>
-          Cause.hasInterruptsOnly(cause)
-            ? Effect.interrupt
-            : Effect.andThen(
-                Metrics.count(Metrics.jobsEnded[kind].broken),
-                Effect.logError("a job came to no end; its lease runs out and it comes again", cause)
-              )
+          Effect.andThen(
+            Metrics.count(Metrics.jobsEnded[kind].broken),
+            Effect.logError("a job came to no end; its lease runs out and it comes again", cause)
+          )
         )
         return Effect.annotateLogs(done, { job: kind, [subjects[kind]]: subject, tenantId: realm.tenantId })
       }
 
       /** What was under way when a worker that had been told to stop was interrupted. */
       const unfinished: Array<Lease> = []
-      /** An adapter may interrupt whoever calls it, too; that is counted as what breaks the worker. */
       const noteUnfinished = <A, E, R>(lease: Lease, isStopping: () => boolean, self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
         Effect.onInterrupt(self, () => Effect.sync(() => void (isStopping() && lease.job.kind !== "submit" && unfinished.push(lease))))
 
@@ -228,7 +228,7 @@ export class Worker extends Context.Service<
         if (!isClockTrusted(clockOffset)) return noClaim
         const leases = yield* queue.claim({ kinds, limit, visibilityTimeout, inFlightMax }).pipe(
           Effect.catch((error) => Effect.andThen(Metrics.count(Metrics.claimsUnavailable), Effect.as(away(error), null))),
-          Effect.catchDefect((defect) => Effect.as(broke(defect), null))
+          Effect.catchCauseIf(isBroken, (cause) => Effect.as(broke(cause), null))
         )
         if (leases === null) return noClaim
         for (const { job } of leases) yield* Metrics.count(Metrics.jobsClaimed[job.kind])
@@ -263,9 +263,7 @@ export class Worker extends Context.Service<
         const fill: (first: Lease) => Effect.Effect<void> = Effect.fnUntraced(function* (first) {
           const place = new PlaceInLane(places, clock, isStopping)
           for (let lease: Lease | null = first; lease !== null; ) {
-            // It is interrupted only with the worker, unless an adapter interrupts whoever calls it: places that it was promised are free again.
-            const worked = Effect.provideService(work(lease), Place, place)
-            yield* noteUnfinished(lease, isStopping, worked).pipe(Effect.onInterrupt(() => Effect.sync(() => place.ended())))
+            yield* noteUnfinished(lease, isStopping, Effect.provideService(work(lease), Place, place))
             lease = null
             for (const next of place.ended()) {
               yield* Metrics.count(Metrics.jobsClaimed[next.job.kind])
@@ -291,7 +289,7 @@ export class Worker extends Context.Service<
           for (const lease of fresh) yield* start(lease)
           if (suspect !== null) yield* thenEndTurn(lane, workBehind(suspect, FiberSet.awaitEmpty(fibers), isStopping))
           else if (isAway) yield* Effect.sleep(idle)
-          else if (isAll) yield* Effect.catchDefect(queue.awaitWork(lane.kinds, idle), (defect) => Effect.andThen(broke(defect), Effect.sleep(idle)))
+          else if (isAll) yield* Effect.catchCauseIf(queue.awaitWork(lane.kinds, idle), isBroken, (cause) => Effect.andThen(broke(cause), Effect.sleep(idle)))
         }
         yield* FiberSet.awaitEmpty(fibers)
       }, Effect.scoped)
