@@ -101,9 +101,10 @@ export const layer = Layer.merge(working, serving)
 
 /**
  * All that is due now but retention (`Sweep.retain`), and what follows from it: how many events were fanned out and jobs
- * done. For a virtual clock, and for programs that schedule by themselves in place of `layer`.
+ * done. For a virtual clock, and for programs that schedule by themselves in place of `layer`. From when it is to stop on, it
+ * ends with what it has begun.
  */
-export const tick = Effect.gen(function* () {
+export const tickUntil = Effect.fnUntraced(function* (isStopping: () => boolean) {
   const relay = yield* EventRelay
   const worker = yield* Worker
   const requestLog = yield* RequestLog
@@ -115,8 +116,11 @@ export const tick = Effect.gen(function* () {
   do {
     round = (yield* relay.tick) + (yield* worker.tick)
     done += round
-  } while (round > 0)
+  } while (round > 0 && !isStopping())
   yield* relay.ended
   yield* requestLog.flush
   return done
 })
+
+/** The same to its end, for who does not stop it. */
+export const tick = tickUntil(() => false)

@@ -156,6 +156,31 @@ describe("an embedded Mailroom that closes", () => {
     await closing
   })
 
+  it("ends a tick with what it has begun, and leaves the rest of what is due", async () => {
+    let submitted = 0
+    const closing: Array<Promise<void>> = []
+    const provider: MailProvider = {
+      name: "counting",
+      submit: ({ messageId, envelope }) =>
+        Effect.sync(() => {
+          submitted += 1
+          if (submitted === 1) closing.push(mailroom.close())
+          const reply = { smtpCode: 250, enhancedCode: null, text: null }
+          return { providerMessageId: messageId, replies: envelope.recipients.map((recipient) => ({ recipient, reply })), pollAt: null }
+        }),
+      poll: () => Effect.die("nobody polls")
+    }
+    const mailroom = await embed({ provider })
+    const { apiKey, mailboxId } = await found(mailroom, "production")
+    const client = mailroom.client(apiKey)
+    for (let sent = 0; sent < 100; sent++) await client.sendMessage({ fromMailboxId: mailboxId, to: ["charles@example.com"], text: "x" })
+
+    await mailroom.tick()
+    await Promise.all(closing)
+
+    assert.strictEqual(submitted, 64, "as many as one tenant has under way")
+  })
+
   it("closes though its provider hangs, and says what it leaves behind", async () => {
     const lines: Array<string> = []
     const submitting = Promise.withResolvers<void>()

@@ -80,7 +80,8 @@ export interface EmbeddedMailroom {
   readonly webhookManagement: Promised<typeof WebhookManagement.Service>
   /**
    * Does all that is due now, checks of domains too: how many events were fanned out and jobs done. For programs that
-   * schedule by themselves, as often as they like; they call `retain`, too. Both reject while the store is away.
+   * schedule by themselves, as often as they like; they call `retain`, too. Both reject while the store is away. From `close`
+   * on it ends with what it has begun.
    */
   readonly tick: () => Promise<number>
   /**
@@ -183,7 +184,7 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
       },
       accept: async (mail) => run(Context.get(context, Receive).accept(arriving(mail)))
     },
-    tick: () => run(Effect.andThen(reachable, Effect.provideContext(Loops.tick, context))),
+    tick: () => run(Effect.andThen(reachable, Effect.provideContext(Loops.tickUntil(() => closed !== null), context))),
     retain: () => run(Effect.andThen(reachable, Context.get(context, Sweep).retain)),
     start: async () => {
       const starting = Layer.buildWithScope(Loops.layer, scopes.loops).pipe(Effect.provideContext(context))
