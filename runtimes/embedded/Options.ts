@@ -55,7 +55,7 @@ export interface Options {
   readonly settings?: Partial<SettingsShape>
   /** The address at which clients reach `fetch`, for the published document, with your prefix if there is one. Default `http://mailroom.internal`. */
   readonly address?: string
-  /** Takes log lines, JSON each; one that it throws at goes to standard error. Default: warnings and errors, to standard error. */
+  /** Takes log lines, JSON each; one that it throws at, or whose promise it breaks, goes to standard error. Default: warnings and errors, to standard error. */
   readonly log?: (line: string) => void
 }
 

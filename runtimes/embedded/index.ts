@@ -309,13 +309,19 @@ const logging = ({ log }: Options) =>
 
 const toStandardError = Logger.withConsoleError(Logger.formatJson)
 
-/** A log that throws costs nobody an answer: what it does not take goes to standard error. */
-const loggerTo = (log: (line: string) => void) =>
+/**
+ * A log that throws costs nobody an answer, and neither does one that promises, which to the types is one that returns nothing:
+ * a promise that is not kept, and that nobody asks, ends the process. What is not taken goes to standard error.
+ */
+const loggerTo = (log: (line: string) => unknown) =>
   Logger.make<unknown, void>((entry) => {
+    const line = Logger.formatJson.log(entry) // later the fiber may have ended, and its annotations with it
+    const notTaken = () => Logger.withConsoleError(Logger.make(() => line)).log(entry)
     try {
-      log(Logger.formatJson.log(entry))
+      const taken = log(line)
+      if (Predicate.isPromiseLike(taken)) void taken.then(undefined, notTaken)
     } catch {
-      toStandardError.log(entry)
+      notTaken()
     }
   })
 
