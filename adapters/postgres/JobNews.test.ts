@@ -1,6 +1,6 @@
 import type { PgConnection } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Context, Deferred, Effect, Fiber, Layer, Queue, type Redacted } from "effect"
+import { Clock, Context, Deferred, Effect, Exit, Fiber, Layer, Queue, Scope, type Redacted } from "effect"
 import { ConnectionError, SqlError } from "effect/sql/SqlError"
 import { TestClock } from "effect/testing"
 import type { JobKind } from "../../core/ports/JobQueue.ts"
@@ -180,7 +180,11 @@ describe("news of jobs over a database", () => {
 const wired = Effect.fnUntraced(function* (
   number: number,
   listeners: Map<number, Queue.Queue<PgConnection.Notification, SqlError>>,
-  { connecting = Effect.void, sending = Effect.void }: { readonly connecting?: Effect.Effect<void, SqlError>; readonly sending?: Effect.Effect<void, SqlError> } = {}
+  {
+    connecting = Effect.void,
+    sending = Effect.void,
+    leaving = Effect.void
+  }: { readonly connecting?: Effect.Effect<void, SqlError>; readonly sending?: Effect.Effect<void, SqlError>; readonly leaving?: Effect.Effect<void> } = {}
 ) {
   const query = (text: string, [channel, payload]: ReadonlyArray<string>) =>
     text.includes("pg_backend_pid")
@@ -190,7 +194,7 @@ const wired = Effect.fnUntraced(function* (
           return { rows: [] }
         })
   const listen = () =>
-    Effect.map(Queue.unbounded<PgConnection.Notification, SqlError>(), (heard) => {
+    Effect.map(Effect.acquireRelease(Queue.unbounded<PgConnection.Notification, SqlError>(), () => leaving), (heard) => {
       listeners.set(number, heard)
       return heard
     })
@@ -239,6 +243,23 @@ describe("news of jobs over a connection", () => {
 
       assert.deepStrictEqual([opened, yield* isHeard(anything)], [2, true])
     }).pipe(Effect.scoped)
+  )
+})
+
+describe("a server that stands still, and answers to no UNLISTEN", () => {
+  it.effect("holds up neither the next connection nor the end of the process", () =>
+    Effect.gen(function* () {
+      let opened = 0
+      const scope = yield* Scope.make()
+      yield* Scope.provide(wired(1, new Map(), { connecting: Effect.sync(() => void (opened += 1)), leaving: Effect.never }), scope)
+
+      yield* TestClock.adjust("31 minutes")
+      assert.strictEqual(opened, 2)
+      const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void))
+      yield* TestClock.adjust("1 second")
+
+      assert.isDefined(closing.pollUnsafe())
+    })
   )
 })
 

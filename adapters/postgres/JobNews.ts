@@ -5,7 +5,7 @@
  * again what may not have arrived, and is told that there may be anything.
  */
 import type { PgConnection } from "@effect/sql-pg"
-import { Context, Effect, Latch, Layer, Queue } from "effect"
+import { Context, Effect, Fiber, Latch, Layer, Queue, Scope } from "effect"
 import { jobKinds, type JobKind } from "../../core/ports/JobQueue.ts"
 import * as Connections from "./Connections.ts"
 import { Database } from "./Database.ts"
@@ -28,6 +28,17 @@ export const channel = "mailroom_jobs"
 
 /** Between two NOTIFYs of a process, in milliseconds: they take a lock that all of the database's processes share. */
 const pause = 25
+
+/** How long the server is given to hear that nobody listens any more. The connection is closed behind that; one that stands still answers to nothing. */
+const goodbye = "1 second"
+
+/** As `Effect.scoped`, but the end of the scope is waited for no longer than that. */
+const scopedForAMoment = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, Exclude<R, Scope.Scope>> =>
+  Effect.acquireUseRelease(
+    Scope.make(),
+    (scope) => Scope.provide(self, scope),
+    (scope, exit) => Effect.flatMap(Effect.forkDetach(Scope.close(scope, exit)), (closing) => Effect.timeoutOption(Fiber.await(closing), goodbye))
+  )
 
 /** One process: nobody else to tell. */
 export const layerLocal: Layer.Layer<JobNews> = Layer.sync(JobNews, () => makeBoard().news)
@@ -67,11 +78,14 @@ export const layer: Layer.Layer<JobNews, never, Database> = Layer.effect(
         // What a pooler says of itself when it connects is no process of the server's.
         const { rows } = yield* connection.query("select pg_backend_pid() as own", [])
         const own = Number(rows[0]?.["own"])
-        const heard = yield* connection.listen(channel)
-        post(jobKinds)
-        if (untold.size > 0) yield* hasUntold.open
-        const both = Effect.raceFirst(Effect.forever(send(connection)), Effect.forever(receive(heard, own)))
-        yield* Effect.timeoutOption(both, Connections.ageMax) // the others tell of jobs where they are by now
+        const listening = Effect.gen(function* () {
+          const heard = yield* connection.listen(channel)
+          post(jobKinds)
+          if (untold.size > 0) yield* hasUntold.open
+          const both = Effect.raceFirst(Effect.forever(send(connection)), Effect.forever(receive(heard, own)))
+          yield* Effect.timeoutOption(both, Connections.ageMax) // the others tell of jobs where they are by now
+        })
+        yield* scopedForAMoment(listening)
       })
     )
     yield* session.pipe(
