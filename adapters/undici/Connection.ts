@@ -25,8 +25,8 @@ export interface Request {
   readonly body: Uint8Array | null
 }
 
-/** No answer. If it is not `isSent`, not a byte of the request has left, and it may be sent elsewhere. */
-export class NoAnswer extends Data.TaggedError("NoAnswer")<{ readonly isSent: boolean; readonly cause: unknown }> {}
+/** No answer. If it is not `isSent`, not a byte of the request has left, and it may be sent elsewhere. `isHeard`: some of an answer came. */
+export class NoAnswer extends Data.TaggedError("NoAnswer")<{ readonly isSent: boolean; readonly isHeard?: boolean; readonly cause: unknown }> {}
 
 type Headers = Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
 
@@ -42,6 +42,8 @@ export class Connection {
   readonly #client: Client
   readonly #socket: Dialled["socket"]
   readonly #continues = new Continues()
+  /** Since the request began. */
+  #isHeard = false
   #whenClosed = () => {}
 
   constructor({ address, socket }: Dialled, { origin, idleTimeout }: Options) {
@@ -53,7 +55,10 @@ export class Connection {
     const read = socket.read.bind(socket)
     socket.read = (size?: number) => {
       const piece: Buffer | null = read(size)
-      if (piece !== null) this.#continues.pass(piece)
+      if (piece !== null) {
+        this.#isHeard = true
+        this.#continues.pass(piece)
+      }
       return piece
     }
     this.#client = new Client(origin, {
@@ -99,7 +104,8 @@ export class Connection {
       // Later: undici is reading, not to be called from within, and yet to decide whether the connection stays open.
       const end = (ending: Effect.Effect<Answer, NoAnswer>) => queueMicrotask(() => resume(ending))
       this.#continues.begin()
-      this.#client.dispatch({ path, method: method ?? "POST", headers, body }, new Reader(end))
+      this.#isHeard = false
+      this.#client.dispatch({ path, method: method ?? "POST", headers, body }, new Reader(end, () => this.#isHeard))
     })
   }
 }
@@ -154,9 +160,11 @@ class Reader implements Dispatcher.DispatchHandler {
   #retryAfter: string | null = null
   readonly #body = new Bytes(webhookAnswerBytesMax)
   readonly #end: (ending: Effect.Effect<Answer, NoAnswer>) => void
+  readonly #isHeard: () => boolean
 
-  constructor(end: (ending: Effect.Effect<Answer, NoAnswer>) => void) {
+  constructor(end: (ending: Effect.Effect<Answer, NoAnswer>) => void, isHeard: () => boolean) {
     this.#end = end
+    this.#isHeard = isHeard
   }
 
   onRequestStart(): void {
@@ -186,7 +194,7 @@ class Reader implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: unknown, cause: unknown): void {
-    this.#end(Effect.fail(new NoAnswer({ isSent: this.#isSent, cause })))
+    this.#end(Effect.fail(new NoAnswer({ isSent: this.#isSent, isHeard: this.#isHeard(), cause })))
   }
 
   #answer(truncated: boolean): Answer {

@@ -73,6 +73,12 @@ export class Origins {
     connection.whenClosed(() => this.#close(connection))
   }
 
+  /** Closes what waits at a receiver that has left one: it may have left the others, and they have yet to hear of it. */
+  leave(origin: string): void {
+    const waiting = this.#receivers.get(origin)?.idle.slice() ?? [] // who is closed leaves the list
+    for (const connection of waiting) this.#close(connection)
+  }
+
   close(): void {
     this.#isClosed = true
     for (const connection of this.#idle.keys()) this.#close(connection)

@@ -282,6 +282,32 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("a receiver that closes a connection that waits, while a delivery is on its way over it, is asked once more in the same attempt, for a delivery and for a handshake", (world) =>
+      Effect.gen(function* () {
+        const { process, of, to } = yield* play(world)
+        const stale = Effect.fail(new WebhookUnanswered({ reason: "network_error", isStale: true }))
+        respond(world, (_, nth) => (nth === 1 ? stale : ok))
+        yield* happen(process, of)
+        yield* settle(process)
+
+        const delivery = yield* deliveryTo(world, to)
+        assert.deepEqual([delivery.status, outcomesOf(delivery), (yield* endpointOf(world, to)).consecutiveFailures], ["delivered", ["success"], 0])
+        const [first, second, ...others] = postsTo(world, to)
+        assert.deepEqual([second?.headers, second?.text, others.length], [first?.headers, first?.text, 0])
+
+        respond(world, () => stale)
+        yield* happen(process, of)
+        yield* settle(process)
+        assert.deepEqual(outcomesOf((yield* deliveriesTo(world, to))[1]!), ["network_error"])
+        assert.equal(postsTo(world, to).length, 4, "twice in an attempt, and not more often")
+
+        const welcoming = world.stage.receive
+        let asked = 0
+        world.stage.receive = (posted) => (++asked === 1 ? stale : welcoming(posted))
+        assert.equal((yield* hook(process, of)).endpoint.enabled, true)
+      })
+    ),
+
     scenario("a signing secret that cannot be opened holds its own deliveries up until it can, and counts nothing", (world) =>
       Effect.gen(function* () {
         const of = yield* world.found()

@@ -14,7 +14,7 @@ import type { SealedSecret } from "../model/SealedSecret.ts"
 import * as Webhook from "../model/Webhook.ts"
 import * as WebhookUrl from "../model/WebhookUrl.ts"
 import { Crypto, type SealBroken } from "../ports/Crypto.ts"
-import { WebhookTransport } from "../ports/WebhookTransport.ts"
+import { postAnew, WebhookTransport } from "../ports/WebhookTransport.ts"
 import * as Deadlines from "../Deadlines.ts"
 import * as Metrics from "../Metrics.ts"
 import { remember } from "../Remember.ts"
@@ -95,7 +95,7 @@ export class WebhookAttempts extends Context.Service<
         const sealed = Endpoints.signingSecret(endpoint, startedAt)
         const secret = openedLast(endpoint, sealed) ?? (yield* opened(endpoint, sealed))
         const { headers, bytes } = yield* signed(delivery, startedAt, body, secret)
-        const posted = Effect.map(transport.post({ target: target.success, headers, body: bytes }), answered)
+        const posted = Effect.map(postAnew(transport, { target: target.success, headers, body: bytes }), answered)
         const { outcome, answer } = yield* Effect.catchTag(posted, "WebhookUnanswered", (error) =>
           Effect.as(Effect.logDebug("a webhook receiver did not answer", error).pipe(aboutDelivery(delivery)), unanswered(error.reason))
         ).pipe(

@@ -10,7 +10,7 @@ import { hex } from "../model/SecretText.ts"
 import * as Webhook from "../model/Webhook.ts"
 import type { UrlFault, WebhookTarget } from "../model/WebhookUrl.ts"
 import { Crypto } from "../ports/Crypto.ts"
-import { WebhookTransport } from "../ports/WebhookTransport.ts"
+import { postAnew, WebhookTransport } from "../ports/WebhookTransport.ts"
 import * as Metrics from "../Metrics.ts"
 import * as Tracing from "../Tracing.ts"
 import type { Principal } from "./Access.ts"
@@ -79,19 +79,18 @@ export const make: Effect.Effect<ShakeHands, never, Crypto | WebhookTransport> =
   const verify = Effect.fnUntraced(function* (target: WebhookTarget) {
     const challenge = hex(yield* crypto.randomBytes(Webhook.challengeBytes))
     const body = Webhook.verification(yield* crypto.uuid, challenge, yield* Clock.currentTimeMillis)
-    const answer = yield* transport
-      .post({ target, headers: Webhook.commonHeaders, body: new TextEncoder().encode(body) })
-      .pipe(
-        Effect.mapError((error) =>
-          error.reason === "unsafe_url"
-            ? new InvalidWebhookUrl({ fault: null })
-            : new WebhookVerificationFailed({ reason: error.reason })
-        ),
-        Effect.timeoutOrElse({
-          duration: Limits.webhookDeadline,
-          orElse: () => Effect.fail(new WebhookVerificationFailed({ reason: "timeout" }))
-        })
-      )
+    const request = { target, headers: Webhook.commonHeaders, body: new TextEncoder().encode(body) }
+    const answer = yield* postAnew(transport, request).pipe(
+      Effect.mapError((error) =>
+        error.reason === "unsafe_url"
+          ? new InvalidWebhookUrl({ fault: null })
+          : new WebhookVerificationFailed({ reason: error.reason })
+      ),
+      Effect.timeoutOrElse({
+        duration: Limits.webhookDeadline,
+        orElse: () => Effect.fail(new WebhookVerificationFailed({ reason: "timeout" }))
+      })
+    )
     const fault = Webhook.handshakeFault(answer, challenge)
     if (fault !== null) return yield* new WebhookVerificationFailed({ reason: fault })
   }, (self) =>

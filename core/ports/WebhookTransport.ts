@@ -9,21 +9,26 @@
  *   target's host in TLS and in `Host`;
  * - verifies certificates, follows no redirect, keeps no cookie, decompresses
  *   nothing, and reads at most `webhookAnswerBytesMax` bytes of the answer;
- * - sends the body's bytes as they are, once: it retries nothing;
+ * - sends the body's bytes as they are, once: it retries nothing (`postAnew`);
  * - bears answers that only go before the answer (100, 102, 103), asked for or
  *   not, and bounds them;
  * - knows no deadline: the caller interrupts it, and then nothing of the
  *   request stays open;
  * - lets no receiver hold up the requests to another.
  */
-import { Context, Data, type Effect } from "effect"
+import { Context, Data, Effect } from "effect"
 import type { Answer } from "../model/Webhook.ts"
 import type { WebhookTarget } from "../model/WebhookUrl.ts"
 
-/** No answer. `unsafe_url`: the name leads where no webhook may go, and nothing was sent. `cause` is for the operator's log. */
+/**
+ * No answer. `unsafe_url`: the name leads where no webhook may go, and nothing was sent. `cause` is for the operator's log.
+ * `isStale`: the request went over a connection that had been used before, and that ended before a byte of an answer. A
+ * receiver may close what waits while a request is on its way there, so this says nothing of how a new one would end.
+ */
 export class WebhookUnanswered extends Data.TaggedError("WebhookUnanswered")<{
   readonly reason: "unsafe_url" | "network_error"
   readonly cause?: unknown
+  readonly isStale?: boolean
 }> {
   override get message(): string {
     return this.reason === "unsafe_url" ? "the name leads to an address that is not public" : "the receiver could not be reached"
@@ -45,3 +50,10 @@ export class WebhookTransport extends Context.Service<
     readonly get: (request: Omit<WebhookRequest, "body">) => Effect.Effect<Answer, WebhookUnanswered>
   }
 >()("mailroom/core/ports/WebhookTransport") {}
+
+/**
+ * Posts, and once more where the connection was stale: a proxy that is reloaded closes all that wait at once, and ten failures
+ * in a row disable. Who has had the request drops the repeat, by its id.
+ */
+export const postAnew = (transport: WebhookTransport["Service"], request: WebhookRequest): Effect.Effect<Answer, WebhookUnanswered> =>
+  Effect.catch(transport.post(request), (error) => (error.isStale === true ? transport.post(request) : Effect.fail(error)))
