@@ -195,3 +195,36 @@ layer(Layer.provideMerge(database, server), { excludeTestServices: true })("a da
     }).pipe(Effect.provideService(Database.StatementDeadline, Duration.millis(500)))
   )
 })
+
+layer(server, { excludeTestServices: true })("a database that is closed", (it) => {
+  it.effect("leaves no connection open, though its server stands still and closes none", () =>
+    Effect.gen(function* () {
+      const { folder } = yield* Server
+      let isStill = false
+      const stands = net.createServer({ allowHalfOpen: true }, (socket) => {
+        const upstream = net.connect(path.join(folder, ".s.PGSQL.5432"))
+        upstream.on("data", (bytes) => void socket.write(bytes))
+        socket.on("data", (bytes) => void (isStill || upstream.write(bytes)))
+        socket.on("error", () => {}).on("close", () => upstream.destroy())
+      })
+      yield* Effect.acquireRelease(Effect.callback<void>((resume) => void stands.listen(0, "127.0.0.1", () => resume(Effect.void))), () => Effect.sync(() => stands.close()))
+      const { port } = stands.address() as net.AddressInfo // it listens
+      const sockets: Array<net.Socket> = []
+      const stream = () => {
+        const socket = net.connect(port, "127.0.0.1")
+        sockets.push(socket)
+        return socket
+      }
+
+      yield* Effect.gen(function* () {
+        const { connect, sql } = yield* Database.Database
+        yield* connect // of who listens
+        yield* sql`select 1`
+        isStill = true
+      }).pipe(Effect.scoped, Effect.provide(Database.layer({ stream })))
+
+      assert.deepStrictEqual(sockets.map((socket) => (socket as unknown as { _handle: { hasRef: () => boolean } })._handle.hasRef()), [false, false], "the process may end")
+      yield* Effect.repeat(Effect.sleep(5), { until: () => sockets.every(({ destroyed }) => destroyed) })
+    }).pipe(Effect.timeout("5 seconds"))
+  )
+})

@@ -9,6 +9,7 @@ import { PgConnection, type PgClient } from "@effect/sql-pg"
 import { Clock, Context, type Duration, Effect, Layer, Result, type Redacted, type Scope } from "effect"
 import { Reactivity } from "effect/reactivity"
 import type { SqlError } from "effect/sql/SqlError"
+import { Socket } from "node:net"
 import type { Duplex } from "node:stream"
 import type { Pool } from "../../core/Metrics.ts"
 import * as Client from "./Client.ts"
@@ -67,18 +68,18 @@ export const make = (options: Options): Effect.Effect<Database["Service"], SqlEr
   Client.onLiveClock(
     Effect.gen(function* () {
       const config = configOf(options)
-      let open = 0
-      const onSocket = (socket: Duplex) => {
-        open += 1
-        socket.once("close", () => {
-          open -= 1
-        })
+      const [pooled, beside] = [new Set<Duplex>(), new Set<Duplex>()]
+      const noteIn = (sockets: Set<Duplex>) => (socket: Duplex) => {
+        sockets.add(socket)
+        socket.once("close", () => sockets.delete(socket))
       }
+      // Behind all that says goodbye on them, for it is added first.
+      yield* Effect.addFinalizer(() => Effect.sync(() => [...pooled, ...beside].forEach(letGo)))
       const opening = yield* openingOf(options, config)
       const connections = yield* Connections.make({
         connectionsMax: options.connectionsMax ?? 10,
         ageMax: options.connectionAgeMax ?? Connections.ageMax,
-        open: (onEnd) => opening({ onSocket, onEnd })
+        open: (onEnd) => opening({ onSocket: noteIn(pooled), onEnd })
       })
       const sql = yield* Client.make(config, connections)
       return {
@@ -86,8 +87,8 @@ export const make = (options: Options): Effect.Effect<Database["Service"], SqlEr
         rows: <Row>(text: string, parameters: ReadonlyArray<unknown> = []) =>
           connections.run((connection) => Effect.map(connection.query(text, parameters), ({ rows }) => rows as ReadonlyArray<Row>)), // as its text has them
         live: Client.onLiveClock,
-        connect: opening({ onSocket: () => undefined, onEnd: () => undefined }),
-        pool: Effect.sync(() => ({ connections: open, ...connections.counts() })),
+        connect: opening({ onSocket: noteIn(beside), onEnd: () => undefined }),
+        pool: Effect.sync(() => ({ connections: pooled.size, ...connections.counts() })),
         clockOffset: Client.onLiveClock(
           Effect.gen(function* () {
             const before = yield* Clock.currentTimeMillis
@@ -99,6 +100,14 @@ export const make = (options: Options): Effect.Effect<Database["Service"], SqlEr
       }
     })
   )
+
+/** Milliseconds that a server is given to close a connection on which we have said goodbye. */
+const closingMax = 1_000
+
+/** One that stands still closes none, and what is half open would keep a process that is to end. */
+const letGo = (socket: Duplex): void => {
+  if (socket instanceof Socket) socket.unref().setTimeout(closingMax, () => socket.destroy())
+}
 
 /**
  * Every statement has an index for what it looks for. A plan that reads a whole table, made while the table was small, would
