@@ -87,8 +87,9 @@ layer(cluster, { excludeTestServices: true, timeout: 120_000 })("several hosts",
       const connection = yield* open
 
       assert.deepStrictEqual((yield* connection.query(where)).rows, [{ standby: false }])
+      yield* Effect.repeat(Effect.sleep(1), { until: () => sockets[0]!.destroyed }) // its server closes it
       assert.deepStrictEqual(sockets.map(({ destroyed }) => destroyed), [true, false])
-    })
+    }).pipe(Effect.timeout("5 seconds"))
   )
 
   it.effect("that are all standbys are an error that names them, and no secret", () =>
