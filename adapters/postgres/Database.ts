@@ -68,18 +68,12 @@ export const make = (options: Options): Effect.Effect<Database["Service"], SqlEr
   Client.onLiveClock(
     Effect.gen(function* () {
       const config = configOf(options)
-      const [pooled, beside] = [new Set<Duplex>(), new Set<Duplex>()]
-      const noteIn = (sockets: Set<Duplex>) => (socket: Duplex) => {
-        sockets.add(socket)
-        socket.once("close", () => sockets.delete(socket))
-      }
-      // Behind all that says goodbye on them, for it is added first.
-      yield* Effect.addFinalizer(() => Effect.sync(() => [...pooled, ...beside].forEach(letGo)))
       const opening = yield* openingOf(options, config)
+      const pooled = yield* sockets
       const connections = yield* Connections.make({
         connectionsMax: options.connectionsMax ?? 10,
         ageMax: options.connectionAgeMax ?? Connections.ageMax,
-        open: (onEnd) => opening({ onSocket: noteIn(pooled), onEnd })
+        open: (onEnd) => opening({ onSocket: pooled.note, onEnd })
       })
       const sql = yield* Client.make(config, connections)
       return {
@@ -87,8 +81,8 @@ export const make = (options: Options): Effect.Effect<Database["Service"], SqlEr
         rows: <Row>(text: string, parameters: ReadonlyArray<unknown> = []) =>
           connections.run((connection) => Effect.map(connection.query(text, parameters), ({ rows }) => rows as ReadonlyArray<Row>)), // as its text has them
         live: Client.onLiveClock,
-        connect: opening({ onSocket: noteIn(beside), onEnd: () => undefined }),
-        pool: Effect.sync(() => ({ connections: pooled.size, ...connections.counts() })),
+        connect: Effect.flatMap(sockets, ({ note }) => opening({ onSocket: note, onEnd: () => undefined })),
+        pool: Effect.sync(() => ({ connections: pooled.open.size, ...connections.counts() })),
         clockOffset: Client.onLiveClock(
           Effect.gen(function* () {
             const before = yield* Clock.currentTimeMillis
@@ -104,10 +98,20 @@ export const make = (options: Options): Effect.Effect<Database["Service"], SqlEr
 /** Milliseconds that a server is given to close a connection on which we have said goodbye. */
 const closingMax = 1_000
 
-/** One that stands still closes none, and what is half open would keep a process that is to end. */
-const letGo = (socket: Duplex): void => {
-  if (socket instanceof Socket) socket.unref().setTimeout(closingMax, () => socket.destroy())
-}
+/** Sockets that are open. At the end of the scope, behind what says goodbye on them: one that its server does not close, as it stands still, is to keep no process. */
+const sockets = Effect.gen(function* () {
+  const open = new Set<Duplex>()
+  yield* Effect.addFinalizer(() =>
+    Effect.sync(() => {
+      for (const socket of open) if (socket instanceof Socket) socket.unref().setTimeout(closingMax, () => socket.destroy())
+    })
+  )
+  const note = (socket: Duplex): void => {
+    open.add(socket)
+    socket.once("close", () => open.delete(socket))
+  }
+  return { open, note }
+})
 
 /**
  * Every statement has an index for what it looks for. A plan that reads a whole table, made while the table was small, would
