@@ -76,12 +76,14 @@ const smtp = Effect.fnUntraced(function* (config: Config) {
   )
 })
 
-/** Amazon's SDK is large, and optional: it is loaded by who uses it. */
+/** Amazon's SDK is large, and optional: it is loaded by who uses it. Fails where it is not installed. */
+export const sesAdapter = Effect.tryPromise({
+  try: () => import("../adapters/ses/SesMailProvider.ts"),
+  catch: () => new ConfigFaults({ faults: [`${settings.provider.name} is ses, which wants: npm install @aws-sdk/client-sesv2`] })
+})
+
 const ses = Effect.fnUntraced(function* ({ sesRegion, sesAccessKeyId, sesSecretAccessKey, sesConfigurationSet }: Config) {
-  const { make } = yield* Effect.tryPromise({
-    try: () => import("../adapters/ses/SesMailProvider.ts"),
-    catch: () => new ConfigFaults({ faults: [`${settings.provider.name} is ses, which wants: npm install @aws-sdk/client-sesv2`] })
-  })
+  const { make } = yield* sesAdapter
   return yield* make({
     region: sesRegion ?? "",
     credentials: sesAccessKeyId === null || sesSecretAccessKey === null ? null : { accessKeyId: sesAccessKeyId, secretAccessKey: sesSecretAccessKey },

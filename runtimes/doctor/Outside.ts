@@ -54,6 +54,8 @@ export const mail = Effect.fnUntraced(function* (config: Config, says: Voice) {
 
 /** A provider is not called: there is nothing to ask it that sends no mail and asks for no further rights. */
 const provider = Effect.fnUntraced(function* (config: Config, says: Voice) {
+  const adapter = yield* Effect.result(config.provider === "ses" ? Outbound.sesAdapter : Effect.void)
+  if (Result.isFailure(adapter)) return yield* says.fail(adapter.failure.message, "Install it beside Mailroom: without it `worker` does not start.")
   yield* says.ok(`production mail goes through ${Outbound.productionPlace(config)}, which signs it`)
   const [isTold, missing] =
     config.provider === "ses"
