@@ -1,6 +1,6 @@
 /** The doctor over a disk that answers nothing, as one behind a network that is gone. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, Redacted } from "effect"
+import { Effect, Fiber, Latch, Layer, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import builtin from "node:fs/promises"
 import { syncBuiltinESMExports } from "node:module"
@@ -15,20 +15,17 @@ import * as DatabaseChecks from "./DatabaseChecks.ts"
 import * as Config from "../Config.ts"
 import { complete } from "./harness.ts"
 
-/** Of what is below `/hangs`, nothing is ever heard; `asked` is kept when somebody has asked. */
-const hanging = Effect.map(
-  Effect.acquireRelease(
-    Effect.sync(() => {
-      const { stat: real } = builtin
-      const asked = Promise.withResolvers<void>()
-      const stat = (...of: Parameters<typeof real>) => (String(of[0]).startsWith("/hangs/") ? (asked.resolve(), new Promise(() => {})) : real(...of))
-      Object.assign(builtin, { stat })
-      syncBuiltinESMExports()
-      return { asked: asked.promise, real }
-    }),
-    ({ real }) => Effect.sync(() => (Object.assign(builtin, { stat: real }), syncBuiltinESMExports()))
-  ),
-  ({ asked }) => asked
+/** Of what is below `/hangs`, nothing is ever heard; `asked` opens when somebody asks. */
+const hanging = Effect.acquireRelease(
+  Effect.sync(() => {
+    const { stat: real } = builtin
+    const asked = Latch.makeUnsafe(false)
+    const stat = (...of: Parameters<typeof real>) => (String(of[0]).startsWith("/hangs/") ? (asked.openUnsafe(), new Promise(() => {})) : real(...of))
+    Object.assign(builtin, { stat })
+    syncBuiltinESMExports()
+    return { asked, real }
+  }),
+  ({ real }) => Effect.sync(() => (Object.assign(builtin, { stat: real }), syncBuiltinESMExports()))
 )
 
 describe("the doctor", () => {
@@ -43,10 +40,10 @@ describe("the doctor", () => {
       const config = yield* Config.load({ ...complete, MAILROOM_DATABASE_URL: Redacted.value(url), MAILROOM_BLOBS: "/hangs/blobs", MAILROOM_INBOUND_POSTMASTER: "ops@mail.example" })
       const findings: Array<Finding> = []
       const reader = { began: () => Effect.void, found: (finding: Finding) => Effect.sync(() => void findings.push(finding)) }
-      const asked = yield* hanging
+      const { asked } = yield* hanging
 
       const looking = yield* Effect.forkChild(bounded(DatabaseChecks.database({ ...config, databaseUrl: url }, reader), voice("database", reader)))
-      yield* Effect.promise(() => asked)
+      yield* asked.await
       yield* TestClock.adjust("10 seconds")
       yield* Fiber.join(looking)
 
