@@ -5,10 +5,12 @@ import { gunzipSync } from "node:zlib"
 import * as UndiciWebhookTransport from "../adapters/undici/UndiciWebhookTransport.ts"
 import { WebhookTransport, WebhookUnanswered, type WebhookRequest } from "../core/ports/WebhookTransport.ts"
 import { conforms, prove } from "./Proof.ts"
-import { withReceivers } from "./WebhookSockets.ts"
+import { withReceivers, withWire, type Certificates } from "./WebhookSockets.ts"
 import { suite } from "./WebhookTransport.ts"
+import { suite as wireSuite } from "./WebhookTransportWire.ts"
 
 type Transport = WebhookTransport["Service"]
+type Flawed = Parameters<typeof withReceivers>[0]
 
 /** What is answered is unpacked where that is possible. */
 const unpacked = (answer: Effect.Success<ReturnType<Transport["post"]>>) => {
@@ -48,15 +50,37 @@ const flaws: ReadonlyArray<readonly [flaw: string, law: string, make: (transport
   ["a deadline", "waits for as long as its caller does", ({ get, post }) => ({ get, post: (request) => inTime(post(request)) })]
 ]
 
+const stale = "says that a connection was stale which it had used before, and which ended before a byte of an answer; of no other"
+
+/** Of those over sockets. */
+const flawsOnTheWire: ReadonlyArray<readonly [flaw: string, law: string, make: (transport: Transport) => Transport]> = [
+  [
+    "that nobody says what was stale",
+    stale,
+    ({ get, post }) => ({ get, post: (request) => Effect.mapError(post(request), ({ reason, cause }) => new WebhookUnanswered({ reason, cause })) })
+  ],
+  [
+    "that all that ended is called stale",
+    stale,
+    ({ get, post }) => ({ get, post: (request) => Effect.mapError(post(request), ({ reason, cause }) => new WebhookUnanswered({ reason, cause, isStale: true })) })
+  ]
+]
+
 describe("the suite of WebhookTransport", () => {
-  for (const [flaw, law, make] of flaws) {
-    it.live(`refuses ${flaw}`, () =>
-      Effect.gen(function* () {
-        const flawed = Layer.effect(WebhookTransport, Effect.map(WebhookTransport, make)).pipe(Layer.provide(UndiciWebhookTransport.layer))
+  const both = [
+    [flaws, (flawed: Flawed) => conforms("flawed", suite, withReceivers(flawed))],
+    [flawsOnTheWire, (flawed: Flawed) => conforms("flawed", wireSuite, withWire(flawed, {} as Certificates))] // no law of these has one
+  ] as const
+  for (const [flaws, held] of both) {
+    for (const [flaw, law, make] of flaws) {
+      it.live(`refuses ${flaw}`, () =>
+        Effect.gen(function* () {
+          const flawed = Layer.effect(WebhookTransport, Effect.map(WebhookTransport, make)).pipe(Layer.provide(UndiciWebhookTransport.layer))
 
-        const { checks } = yield* prove([conforms("flawed", suite, withReceivers(flawed))], { filter: [law], timeout: "3 seconds", onResult: () => Effect.void })
+          const { checks } = yield* prove([held(flawed)], { filter: [law], timeout: "3 seconds", onResult: () => Effect.void })
 
-        assert.deepStrictEqual(checks.map(({ title, outcome }) => [title, outcome]), [[law, "failed"]])
-      }))
+          assert.deepStrictEqual(checks.map(({ title, outcome }) => [title, outcome]), [[law, "failed"]])
+        }))
+    }
   }
 })

@@ -219,6 +219,27 @@ const connections: Checks = [
     })
   },
   {
+    title: "says that a connection was stale which it had used before, and which ended before a byte of an answer; of no other",
+    check: Effect.gen(function* () {
+      const endings: ReadonlyArray<readonly [isStale: boolean, ...says: Listening["says"]]> = [
+        [true, [ok], ["<end>"]],
+        [true, [ok], ["<reset>"]],
+        [false, [ok], ["HTTP/1.1 2", "<end>"]],
+        [false, [ok], [head("HTTP/1.1 103 Early Hints"), "<end>"]],
+        [false, ["<end>"]]
+      ]
+      for (const [isStale, ...says] of endings) {
+        const listener = yield* listen(...says)
+        for (const _ of says.slice(1)) yield* post(listener.url)
+
+        const error = yield* Effect.flip(post(listener.url))
+
+        assert.deepEqual([error.reason, error.isStale ?? false], ["network_error", isStale], says.at(-1)?.join(""))
+        assert.equal((yield* listener.requests).length, says.length, "it repeats nothing")
+      }
+    })
+  },
+  {
     title: "uses a connection again only if the name still leads to where it goes",
     check: Effect.gen(function* () {
       const { addresses, forbidden, lead } = yield* Wire
