@@ -246,6 +246,19 @@ describe("news of jobs over a connection", () => {
   )
 })
 
+describe("a driver that breaks", () => {
+  it.effect("is asked for another connection, as where it is lost", () =>
+    Effect.gen(function* () {
+      let opened = 0
+      yield* wired(1, new Map(), { connecting: Effect.suspend(() => (++opened === 1 ? Effect.die(new Error("a bug")) : Effect.void)) })
+
+      yield* TestClock.adjust("1 second")
+
+      assert.strictEqual(opened, 2)
+    })
+  )
+})
+
 describe("a server that stands still, and answers to no UNLISTEN", () => {
   it.effect("holds up neither the next connection nor the end of the process", () =>
     Effect.gen(function* () {

@@ -89,7 +89,7 @@ export const layer: Layer.Layer<JobNews, never, Database> = Layer.effect(
       })
     )
     yield* session.pipe(
-      Effect.catch((cause) => Effect.logDebug("news of jobs is cut off from other processes", cause)),
+      Effect.catchCause((cause) => Effect.logDebug("news of jobs is cut off from other processes", cause)),
       Effect.andThen(Effect.sleep("200 millis")),
       Effect.forever,
       live,
