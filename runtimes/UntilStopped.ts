@@ -8,9 +8,17 @@ export const untilStopped = <E, R, A, E2, R2>(
   /** What works meanwhile, and finishes what is under way as it closes. */
   working: Layer.Layer<A, E2, R2>
 ): Effect.Effect<never, E | E2, Exclude<R, A> | R2> =>
-  begin.pipe(
-    Effect.andThen(Effect.never),
-    Effect.onInterrupt(() => Effect.logInfo(`${role}: stopping`)),
-    Effect.provide(working),
-    Effect.onInterrupt(() => Effect.logInfo(`${role}: stopped`))
-  )
+  Effect.suspend(() => {
+    let isStopping = false
+    const stopping = Effect.suspend(() => {
+      isStopping = true
+      return Effect.logInfo(`${role}: stopping`)
+    })
+    return begin.pipe(
+      Effect.andThen(Effect.never),
+      Effect.onInterrupt(() => stopping),
+      Effect.provide(working),
+      // Of one that was not there yet there is nothing to say.
+      Effect.onInterrupt(() => (isStopping ? Effect.logInfo(`${role}: stopped`) : Effect.void))
+    )
+  })

@@ -186,7 +186,7 @@ describe("mailroom smtp", () => {
       return late.text() === "" ? true : null
     })
     const ends = () => smtp.errors().match(/smtp: stop\w+/g)
-    assert.deepStrictEqual(ends(), ["smtp: stopping"])
+    assert.deepStrictEqual(await until("word of it", ends), ["smtp: stopping"])
     conversation.socket.write(bytes.slice(-20))
     await conversation.closed
 
