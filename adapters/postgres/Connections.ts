@@ -115,6 +115,8 @@ const idleMs = 60_000
 
 /** How long one serves, unless told otherwise: behind its name there may be another server by now. */
 export const ageMax = Duration.minutes(30)
+/** How long a server may take over a goodbye, before its connection is left behind: one that stands still answers to nothing. */
+export const goodbyeMax = Duration.seconds(1)
 
 export interface Options {
   readonly connectionsMax: number

@@ -6,7 +6,7 @@
  * Deadlines and waits are real, whatever clock the caller has.
  */
 import { PgConnection, type PgClient } from "@effect/sql-pg"
-import { Clock, Context, type Duration, Effect, Layer, Result, type Redacted, type Scope } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Result, type Redacted, type Scope } from "effect"
 import { Reactivity } from "effect/reactivity"
 import type { SqlError } from "effect/sql/SqlError"
 import { Socket } from "node:net"
@@ -95,15 +95,12 @@ export const make = (options: Options): Effect.Effect<Database["Service"], SqlEr
     })
   )
 
-/** Milliseconds that a server is given to close a connection on which we have said goodbye. */
-const closingMax = 1_000
-
 /** Sockets that are open. At the end of the scope, behind what says goodbye on them: one that its server does not close, as it stands still, is to keep no process. */
 const sockets = Effect.gen(function* () {
   const open = new Set<Duplex>()
   yield* Effect.addFinalizer(() =>
     Effect.sync(() => {
-      for (const socket of open) if (socket instanceof Socket) socket.unref().setTimeout(closingMax, () => socket.destroy())
+      for (const socket of open) if (socket instanceof Socket) socket.unref().setTimeout(Duration.toMillis(Connections.goodbyeMax), () => socket.destroy())
     })
   )
   const note = (socket: Duplex): void => {

@@ -29,15 +29,12 @@ export const channel = "mailroom_jobs"
 /** Between two NOTIFYs of a process, in milliseconds: they take a lock that all of the database's processes share. */
 const pause = 25
 
-/** How long the server is given to hear that nobody listens any more. The connection is closed behind that; one that stands still answers to nothing. */
-const goodbye = "1 second"
-
-/** As `Effect.scoped`, but the end of the scope is waited for no longer than that. */
+/** As `Effect.scoped`, but the end of the scope, at which the server is told that nobody listens any more, is waited for no longer than goodbyes are. */
 const scopedForAMoment = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, Exclude<R, Scope.Scope>> =>
   Effect.acquireUseRelease(
     Scope.make(),
     (scope) => Scope.provide(self, scope),
-    (scope, exit) => Effect.flatMap(Effect.forkDetach(Scope.close(scope, exit)), (closing) => Effect.timeoutOption(Fiber.await(closing), goodbye))
+    (scope, exit) => Effect.flatMap(Effect.forkDetach(Scope.close(scope, exit)), (closing) => Effect.timeoutOption(Fiber.await(closing), Connections.goodbyeMax))
   )
 
 /** One process: nobody else to tell. */
