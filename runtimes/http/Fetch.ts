@@ -110,17 +110,16 @@ export const fetchHandler = ({
  * for the answer would never get one. What nobody has begun to read is the host's, as is what is left then.
  */
 const readAway = async (body: ReadableStream<Uint8Array>): Promise<void> => {
-  const reader = body.getReader()
   try {
+    const reader = body.getReader()
     for (let left = Limits.uploadBodyBytesMax; left > 0; ) {
       const { done, value } = await reader.read()
       if (done) break
       left -= value.length
     }
+    reader.releaseLock()
   } catch {
     // It broke off, and nobody waits for it.
-  } finally {
-    reader.releaseLock()
   }
 }
 
