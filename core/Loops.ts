@@ -112,11 +112,10 @@ export const tickUntil = Effect.fnUntraced(function* (isStopping: () => boolean)
   yield* (yield* Sweep).tick
   yield* (yield* CheckDomains).tick
   let done = 0
-  let round: number
-  do {
-    round = (yield* relay.tick) + (yield* worker.tick)
-    done += round
-  } while (round > 0 && !isStopping())
+  for (let round = 1; round > 0; done += round) {
+    round = isStopping() ? 0 : yield* relay.tick
+    if (!isStopping()) round += yield* worker.tick
+  }
   yield* relay.ended
   yield* requestLog.flush
   return done

@@ -5,8 +5,9 @@
  * again what may not have arrived, and is told that there may be anything.
  */
 import type { PgConnection } from "@effect/sql-pg"
-import { Context, Effect, Fiber, Latch, Layer, Queue, Scope } from "effect"
+import { Cause, Context, Effect, Fiber, Latch, Layer, Queue, Scope } from "effect"
 import { jobKinds, type JobKind } from "../../core/ports/JobQueue.ts"
+import * as SeldomLog from "../../core/SeldomLog.ts"
 import * as Connections from "./Connections.ts"
 import { Database } from "./Database.ts"
 
@@ -48,6 +49,7 @@ export const layer: Layer.Layer<JobNews, never, Database> = Layer.effect(
     const { news, post } = makeBoard()
     if (sql.config.prepare === false) return news
 
+    const seldom = SeldomLog.make()
     const untold = new Set<JobKind>()
     const hasUntold = yield* Latch.make(false)
     const send = (connection: PgConnection.PgConnection) =>
@@ -86,7 +88,11 @@ export const layer: Layer.Layer<JobNews, never, Database> = Layer.effect(
       })
     )
     yield* session.pipe(
-      Effect.catchCause((cause) => Effect.logDebug("news of jobs is cut off from other processes", cause)),
+      Effect.catchCause((cause) =>
+        Cause.hasFails(cause)
+          ? Effect.logDebug("news of jobs is cut off from other processes", cause)
+          : seldom(Effect.logError("the news of jobs broke; another connection is made", cause))
+      ),
       Effect.andThen(Effect.sleep("200 millis")),
       Effect.forever,
       live,

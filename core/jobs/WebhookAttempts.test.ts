@@ -1,12 +1,14 @@
 /** What a process remembers of the attempts that it has made. */
 import { assert, it } from "@effect/vitest"
-import { Effect, Layer, Redacted } from "effect"
+import { Effect, Fiber, Layer, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import * as Memory from "../../adapters/memory/index.ts"
 import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import { sealContext } from "../model/Endpoint.ts"
+import type { WebhookTarget } from "../model/WebhookUrl.ts"
 import { Crypto } from "../ports/Crypto.ts"
+import { postAnew, WebhookTransport, WebhookUnanswered } from "../ports/WebhookTransport.ts"
 import { Settings, defaults } from "../Settings.ts"
 import { WebhookAttempts } from "./WebhookAttempts.ts"
 
@@ -50,3 +52,23 @@ it.effect("An endpoint is attempted first while it is in order, and within a min
     assert.deepStrictEqual([most, within], [[8, 0, 0, 0], [0, 8, 8, 0]])
   }).pipe(attempting)
 )
+
+for (const [millis, times] of [[999, 2], [1_000, 1]] as const) {
+  it.effect(`A receiver that closes a connection behind ${millis} ms of a request is sent it ${times === 1 ? "once" : "twice"}`, () =>
+    Effect.gen(function* () {
+      let posted = 0
+      const stale = Effect.suspend(() => {
+        posted += 1
+        return Effect.delay(Effect.fail(new WebhookUnanswered({ reason: "network_error", isStale: true })), millis)
+      })
+      const transport = WebhookTransport.of({ post: () => stale, get: () => stale })
+      const request = { target: {} as WebhookTarget, headers: {}, body: new Uint8Array() } // nobody looks at it
+      const posting = yield* Effect.forkChild(Effect.flip(postAnew(transport, request)))
+
+      yield* TestClock.adjust("3 seconds")
+
+      assert.strictEqual((yield* Fiber.join(posting)).reason, "network_error")
+      assert.strictEqual(posted, times)
+    })
+  )
+}

@@ -16,7 +16,7 @@
  *   request stays open;
  * - lets no receiver hold up the requests to another.
  */
-import { Context, Data, Effect } from "effect"
+import { Clock, Context, Data, Duration, Effect } from "effect"
 import type { Answer } from "../model/Webhook.ts"
 import type { WebhookTarget } from "../model/WebhookUrl.ts"
 
@@ -51,9 +51,17 @@ export class WebhookTransport extends Context.Service<
   }
 >()("mailroom/core/ports/WebhookTransport") {}
 
+/** Whoever takes longer to end a connection may have worked on the request meanwhile, and would be given it again. */
+const staleWithin = Duration.toNanosUnsafe(Duration.seconds(1))
+
 /**
- * Posts, and once more where the connection was stale: a proxy that is reloaded closes all that wait at once, and ten failures
- * in a row disable. Who has had the request drops the repeat, by its id.
+ * Posts, and once more where the connection soon turned out to be stale: a proxy that is reloaded closes all that wait at once,
+ * and ten failures in a row disable. Who has had the request drops the repeat, by its id.
  */
 export const postAnew = (transport: WebhookTransport["Service"], request: WebhookRequest): Effect.Effect<Answer, WebhookUnanswered> =>
-  Effect.catch(transport.post(request), (error) => (error.isStale === true ? transport.post(request) : Effect.fail(error)))
+  Clock.clockWith((clock) => {
+    const begun = clock.monotonicTimeNanosUnsafe()
+    return Effect.catch(transport.post(request), (error) =>
+      error.isStale === true && clock.monotonicTimeNanosUnsafe() - begun < staleWithin ? transport.post(request) : Effect.fail(error)
+    )
+  })

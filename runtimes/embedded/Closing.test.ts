@@ -181,6 +181,27 @@ describe("an embedded Mailroom that closes", () => {
     assert.strictEqual(submitted, 64, "as many as one tenant has under way")
   })
 
+  it("begins nothing more in a tick that was reading the log when it was told to", async () => {
+    let submitted = 0
+    const provider: MailProvider = { name: "counting", submit: () => Effect.die(`nothing is mailed, and this is ${++submitted}`), poll: () => Effect.die("nobody polls") }
+    const closing: Array<Promise<void>> = []
+    const store = Layer.effect(
+      Store,
+      Effect.map(Store, (real) => ({
+        ...real,
+        relay: { ...real.relay, behind: Effect.tap(real.relay.behind, () => Effect.sync(() => void closing.push(mailroom.close()))) }
+      }))
+    )
+    const mailroom = await embed({ provider, store: Layer.provide(store, Memory.MemoryStore.layer) })
+    const { apiKey, mailboxId } = await found(mailroom, "production")
+    await mailroom.client(apiKey).sendMessage({ fromMailboxId: mailboxId, to: ["charles@example.com"], text: "x" })
+
+    await mailroom.tick()
+    await Promise.all(closing)
+
+    assert.deepStrictEqual([submitted, closing.length > 0], [0, true])
+  })
+
   it("closes though its provider hangs, and says what it leaves behind", async () => {
     const lines: Array<string> = []
     const submitting = Promise.withResolvers<void>()

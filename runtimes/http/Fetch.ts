@@ -112,12 +112,15 @@ export const fetchHandler = ({
 const readAway = async (body: ReadableStream<Uint8Array>): Promise<void> => {
   try {
     const reader = body.getReader()
-    for (let left = Limits.uploadBodyBytesMax; left > 0; ) {
-      const { done, value } = await reader.read()
-      if (done) break
-      left -= value.length
+    try {
+      for (let left = Limits.uploadBodyBytesMax; left > 0; ) {
+        const { done, value } = await reader.read()
+        if (done) break
+        left -= value.byteLength
+      }
+    } finally {
+      reader.releaseLock()
     }
-    reader.releaseLock()
   } catch {
     // It broke off, and nobody waits for it.
   }
