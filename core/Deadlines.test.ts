@@ -1,12 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Exit, Fiber, Logger } from "effect"
 import { TestClock } from "effect/testing"
-import { setFlagsFromString } from "node:v8"
-import { runInNewContext } from "node:vm"
+import { collect } from "../conformance/Garbage.ts"
 import * as Deadlines from "./Deadlines.ts"
-
-setFlagsFromString("--expose-gc")
-const collect = runInNewContext("gc") as () => void // the flag brings it
 
 const turn = Effect.promise(() => new Promise<void>((resolve) => void setImmediate(resolve)))
 

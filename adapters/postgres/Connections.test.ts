@@ -2,14 +2,10 @@ import type { PgConnection } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Deferred, Duration, Effect, Exit, Fiber, Random, Scheduler, Scope } from "effect"
 import { AuthenticationError, SqlError, UnknownError } from "effect/sql/SqlError"
-import { setFlagsFromString } from "node:v8"
-import { runInNewContext } from "node:vm"
 import { onTestFinished, vi } from "vitest"
+import { collect } from "../../conformance/Garbage.ts"
 import { times } from "../../conformance/StoreLaw.ts"
 import * as Connections from "./Connections.ts"
-
-setFlagsFromString("--expose-gc")
-const collect = runInNewContext("gc") as () => void // the flag brings it
 
 /** The pool imports its timers; these are the global ones, as a test has replaced them. */
 vi.mock("node:timers", () => ({

@@ -1,8 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Context, Effect, Exit, Fiber, Latch, Layer, Scope } from "effect"
 import { TestClock } from "effect/testing"
-import { setFlagsFromString } from "node:v8"
-import { runInNewContext } from "node:vm"
+import { collect } from "../../conformance/Garbage.ts"
 import { freshId } from "../../conformance/fixtures.ts"
 import type { Guard } from "../../core/model/RateLimit.ts"
 import { RateLimiter } from "../../core/ports/RateLimiter.ts"
@@ -10,9 +9,6 @@ import * as Connections from "./Connections.ts"
 import * as Database from "./Database.ts"
 import * as PostgresRateLimiter from "./PostgresRateLimiter.ts"
 import * as TestDatabase from "./TestDatabase.ts"
-
-setFlagsFromString("--expose-gc")
-const collect = runInNewContext("gc") as () => void // the flag brings it
 
 const perDay = (limit: number): Guard => ({ scope: "tenant_day", bucket: freshId<string>(), limit, window: "day" })
 const perMinute = (limit: number): Guard => ({ scope: "key", bucket: freshId<string>(), limit, window: "minute" })

@@ -26,7 +26,7 @@ export interface Request {
 }
 
 /** No answer. If it is not `isSent`, not a byte of the request has left, and it may be sent elsewhere. `isHeard`: some of an answer came. */
-export class NoAnswer extends Data.TaggedError("NoAnswer")<{ readonly isSent: boolean; readonly isHeard?: boolean; readonly cause: unknown }> {}
+export class NoAnswer extends Data.TaggedError("NoAnswer")<{ readonly isSent: boolean; readonly isHeard: boolean; readonly cause: unknown }> {}
 
 type Headers = Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
 

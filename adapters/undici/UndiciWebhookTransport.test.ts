@@ -367,7 +367,7 @@ describe("connections", () => {
           destroy: () => {
             isDestroyed = true
           },
-          post: () => Effect.fail(new NoAnswer({ isSent, cause: new Error("gone") }))
+          post: () => Effect.fail(new NoAnswer({ isSent, isHeard: false, cause: new Error("gone") }))
         })
         yield* origins.within(origin, Effect.sync(() => origins.keep(origin, gone)))
 

@@ -102,7 +102,7 @@ export const make = (
     Effect.flatMap(vetted(target), (addresses) => {
       const kept = origins.take(origin, addresses)
       if (kept === undefined) return overNew(addresses, target, origin, request)
-      return Effect.catch(over(kept, origin, request), ({ isSent, isHeard = false, cause }) => {
+      return Effect.catch(over(kept, origin, request), ({ isSent, isHeard, cause }) => {
         if (!isSent) return overNew(addresses, target, origin, request)
         if (!isHeard) origins.leave(origin)
         return Effect.fail(new WebhookUnanswered({ reason: "network_error", cause, isStale: !isHeard }))

@@ -3,7 +3,7 @@
  * endpoint that subscribes to it, and moves its position in the log in the same
  * commit (Spec 6). So an event is fanned out once, however many workers relay.
  */
-import { Cause, Clock, Context, Duration, Effect, Exit, Fiber, FiberSet, Layer } from "effect"
+import { Clock, Context, Duration, Effect, Exit, Fiber, FiberSet, Layer } from "effect"
 import type { Delivery } from "../model/Delivery.ts"
 import { subscribes, type Endpoint } from "../model/Endpoint.ts"
 import type { LoggedEvent } from "../model/Event.ts"
@@ -22,7 +22,7 @@ import * as Tracing from "../Tracing.ts"
 import { FirstAttempts, type FirstAttempt, type NewDelivery } from "./FirstAttempts.ts"
 import { RecordAttempts, succeeded } from "./RecordAttempts.ts"
 import { requestsMax, WebhookAttempts } from "./WebhookAttempts.ts"
-import { visibilityTimeout } from "./Lanes.ts"
+import { isBroken, visibilityTimeout } from "./Lanes.ts"
 
 /** Events of a shard that are read at a time. */
 const batchSize = 500
@@ -229,7 +229,7 @@ export class EventRelay extends Context.Service<
 
       /** What breaks one shard's relaying holds up no other's. */
       const apart = (relaying: Effect.Effect<number, StoreUnavailable>, shard: number) =>
-        Effect.catchCauseIf(relaying, (cause) => !Cause.hasFails(cause), (cause) =>
+        Effect.catchCauseIf(relaying, isBroken, (cause) =>
           Effect.gen(function* () {
             broken.set(shard, (yield* Clock.monotonicTimeNanos) + brokenPause)
             yield* Effect.logError("a shard could not be relayed; it is tried again", cause).pipe(Effect.annotateLogs({ shard }))

@@ -3,7 +3,7 @@
  * from a job to the next of its group, for how long a job is its own, and whose
  * suspect is under way. Nothing here waits or asks; `Worker` does.
  */
-import { Duration, type Clock } from "effect"
+import { Cause, Duration, type Clock } from "effect"
 import type { Place } from "../operations/Commit.ts"
 import type { JobKind, Lease } from "../ports/JobQueue.ts"
 import type { Hold, Next } from "../ports/Store.ts"
@@ -13,6 +13,9 @@ import { requestsMax } from "./WebhookAttempts.ts"
 export const visibilityTimeout = Duration.seconds(60)
 /** How often such work extends it. */
 export const extendEvery = Duration.seconds(20)
+
+/** Nothing that a port knows of: a defect, or that it interrupts whoever calls it. Of its own interruption a fiber is not asked, so that is none of those. */
+export const isBroken = <E>(cause: Cause.Cause<E>): boolean => !Cause.hasFails(cause)
 
 /** Jobs that share the places of one process, so that slow mail servers hold up no webhooks and no scans, nor slow receivers mail. */
 export interface Lane {

@@ -4,7 +4,7 @@
  * store, the blobs or a sealing key could not serve is offered for later, and
  * starts anew.
  */
-import { Cause, Clock, Context, Duration, Effect, FiberSet, Layer, Semaphore } from "effect"
+import { type Cause, Clock, Context, Duration, Effect, FiberSet, Layer, Semaphore } from "effect"
 import { ClockOffset, isClockTrusted } from "../ClockOffset.ts"
 import type { BlobUnavailable } from "../ports/BlobStore.ts"
 import { JobQueue, type JobKind, type Lease, type QueueUnavailable } from "../ports/JobQueue.ts"
@@ -16,7 +16,7 @@ import * as SeldomLog from "../SeldomLog.ts"
 import type { SealBroken } from "../ports/Crypto.ts"
 import * as Tracing from "../Tracing.ts"
 import { DeliverWebhook } from "./DeliverWebhook.ts"
-import { extendEvery, HeldLease, lanes, LanePlaces, PlaceInLane, SuspectTurn, visibilityTimeout, type Lane } from "./Lanes.ts"
+import { extendEvery, HeldLease, isBroken, lanes, LanePlaces, PlaceInLane, SuspectTurn, visibilityTimeout, type Lane } from "./Lanes.ts"
 import { ParseMessage } from "./ParseMessage.ts"
 import { PollProvider } from "./PollProvider.ts"
 import { ScanAttachment } from "./ScanAttachment.ts"
@@ -52,9 +52,6 @@ const completePause = Duration.seconds(5)
 const completesMax = 12
 /** For how long a suspect is put off that may not be worked now. */
 const suspectPause = Duration.seconds(1)
-
-/** Nothing that the port knows of. Of its own interruption a fiber is not asked, so it is none of those here. */
-const isBroken = <E>(cause: Cause.Cause<E>): boolean => !Cause.hasFails(cause)
 
 /** What a claim in a lane has brought to work on. */
 interface Claimed {

@@ -3,14 +3,10 @@ import { Duration, Effect, Fiber, Result } from "effect"
 import { TestClock } from "effect/testing"
 import { subscribe, unsubscribe } from "node:diagnostics_channel"
 import { connect, type Socket } from "node:net"
-import { setFlagsFromString } from "node:v8"
-import { runInNewContext } from "node:vm"
+import { collect } from "../../conformance/Garbage.ts"
 import { BodyRoom } from "./BodyRoom.ts"
 import * as Harness from "./harness.ts"
 import { RequestTimeout } from "./Refusals.ts"
-
-setFlagsFromString("--expose-gc")
-const collectGarbage = runInNewContext("gc") as () => void // the flag gives it
 
 const live = { excludeTestServices: true }
 const sizeBytes = 16 * 1024 * 1024
@@ -165,7 +161,7 @@ layer(Harness.layer({}), live)("Bodies on their way", (it) => {
 })
 
 const heap = () => {
-  collectGarbage()
+  collect()
   return process.memoryUsage().heapUsed
 }
 
